@@ -57,7 +57,7 @@ floors: setup  ## the test suite with the oldest allowed torch and PyG (download
 	@$(BIN)/python tests/packaging/environments.py floors
 
 reproduction-docs: setup  ## results pages, README figure and CSV tables anew from the records under reproduction/results/
-	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python reproduction/make_pages.py
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m reproduction.make_pages
 
 screenshots: setup  ## pictures of the pages for the README, from real runs (a browser is needed)
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python reproduction/make_screenshots.py

@@ -1,14 +1,14 @@
-"""What each group of GPU kernels gives to a captured training step: every group switched off in turn, and all of them.
+"""The gain of each group of GPU kernels in a captured training step: each group is switched off in turn, then all.
 
     python benchmarks/ablation.py [--models gcn gat …] [--graphs 512] [--no-compile] [--json] [--out FILE]
 
-The networks are LRGA + GCN, GatedGCN, GAT and GIN on graphs like PATTERN's. A group that is off is computed by its
-definition in PyTorch operations; the last row is the definition under ``torch.compile``, captured as well. The first
-loss of every variant is compared with that of all kernels before anything is timed. Times are relative to all kernels:
-a group stays in the library where some network takes 5 % longer without it.
+The networks are LRGA + GCN, GatedGCN, GAT and GIN on graphs like PATTERN's. A disabled group is computed by its
+definition in PyTorch operations; the last row is the definition under ``torch.compile``, also captured. The first
+loss of every variant is compared with that of all kernels before timing. Times are relative to all kernels:
+a group stays in the library if some network takes 5 % longer without it.
 
-Each network has a process of its own, in which all variants are built and recorded; when all are ready, each in turn
-has the machine to itself.
+Each network has its own process, which builds and captures all variants; when all are ready, each process in turn
+has the machine for itself.
 """
 
 import argparse
@@ -48,7 +48,7 @@ TOLERANCE = 5e-3  # of the first loss: TF32 rounds each variant differently
 
 @contextmanager
 def switched_off(groups: Iterable[str]) -> Iterator[None]:
-    """Within it the kernels of these groups are not chosen."""
+    """Inside the block, the kernels of these groups are not used."""
     modules: list[Any] = [importlib.import_module(f"lrga.ops.{GROUPS[group]}") for group in groups]
     before = [module.runs_on_gpu for module in modules]
     for module in modules:
@@ -65,14 +65,14 @@ def _never(*_: Any) -> bool:
 
 
 def variants(model: str, *, compiled: bool) -> dict[str, list[str]]:
-    """What is off in each variant of a network, by its name in the table."""
+    """The disabled groups of each variant of a network, by its name in the table."""
     own = [group for group in GROUPS if ONLY_IN.get(group, model) == model]
     found = {ALL_ON: [], **{f"without {group}": [group] for group in own}, ALL_OFF: list(GROUPS)}
     return {**found, COMPILED: list(GROUPS)} if compiled else found
 
 
 class Variant:
-    """A network with some groups off, its steps recorded and one of them taken; or why it could not be."""
+    """A network with some groups off, with captured steps, one of them taken; or the reason why capture failed."""
 
     def __init__(
         self, model: str, name: str, off: list[str], splits: dict[str, Any], batch_size: int, budget: str
@@ -86,23 +86,23 @@ class Variant:
                 self.cell.start()
                 self.loss = self.cell.first(batch_size)
                 self.cell.step()
-            except (Exception, SystemExit) as error:  # a compiler may fail in any way; the table says how
+            except (Exception, SystemExit) as error:  # a compiler may fail in any way; the table shows the reason
                 if name != COMPILED:
                     raise
                 self.why_not = f"does not capture: {str(error).strip().splitlines()[0][:120]}"
         synchronize(splits["train"].device.type)
 
     def compare(self, loss: float) -> None:
-        """Ends the script where the first loss is another than ``loss``; under a compiler the table says so."""
+        """Ends the script if the first loss differs from ``loss``; under a compiler the table shows it."""
         if self.why_not or abs(self.loss - loss) <= TOLERANCE * abs(loss):
             return
-        found = f"first loss {self.loss:.6f} beside {loss:.6f}"
+        found = f"first loss {self.loss:.6f} instead of {loss:.6f}"
         if self.name != COMPILED:
-            raise SystemExit(f"{self.name}: {found}: no timing on wrong results")
+            raise SystemExit(f"{self.name}: {found}: no timing")
         self.why_not = found
 
     def row(self, options: argparse.Namespace, all_on_ms: float | None) -> dict[str, Any]:
-        """Its line of the table."""
+        """The row of the table."""
         if self.why_not:
             return {"method": self.name, "launch": "replay", "skipped": self.why_not}
         inner = 4 if options.device != "cpu" else 1
@@ -131,7 +131,7 @@ def measure(model: str, options: argparse.Namespace) -> list[dict[str, Any]]:
         for variant in found:
             variant.compare(found[0].loss)
     except BaseException:
-        cells.all_ready.abort()  # the others would wait for ever
+        cells.all_ready.abort()  # otherwise the other processes wait forever
         raise
     cells.all_ready.wait()
     with cells.turn:
@@ -149,7 +149,7 @@ def measure_all(options: argparse.Namespace) -> list[dict[str, Any]]:
     with ProcessPoolExecutor(len(options.models), context, cells.begin, shared) as pool:
         waiting = {pool.submit(measure, model, options): model for model in options.models}
         for done in as_completed(waiting):
-            if isinstance(done.exception(), BrokenBarrierError):  # another one's fault, which will come
+            if isinstance(done.exception(), BrokenBarrierError):  # caused by another process, whose error follows
                 continue
             rows[waiting[done]] = done.result()
             print(f"{waiting[done]} is measured", file=sys.stderr, flush=True)
@@ -157,7 +157,7 @@ def measure_all(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def show(record: dict[str, Any]) -> None:
-    """Time of a captured step relative to all kernels: a line for each group, a column for each network."""
+    """Time of a captured step relative to all kernels: one line per group, one column per network."""
     models = list(dict.fromkeys(row["case"] for row in record["rows"]))
     cells_of = {(row["method"], row["case"]): row for row in record["rows"]}
     print(f"{record['device']}, PATTERN {record['settings']['budget']}, TF32, captured; times relative to all kernels")
@@ -179,10 +179,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--models", nargs="+", choices=sorted(MODELS), default=["gcn", "gatedgcn", "gat", "gin"])
     parser.add_argument("--budget", choices=("100k", "500k"), default="500k")
-    parser.add_argument("--graphs", type=at_least_one, default=512, help="graphs of the training set that is drawn")
+    parser.add_argument("--graphs", type=at_least_one, default=512, help="graphs in the generated training set")
     parser.add_argument("--repeats", type=at_least_one, default=15)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--no-compile", dest="compile", action="store_false", help="leave torch.compile out")
+    parser.add_argument("--no-compile", dest="compile", action="store_false", help="skip torch.compile")
     options = parser.parse_args(arguments)
     need_device(options.device)
     facts = {"device": options.device, "precision": "tf32", "settings": {"budget": options.budget}}

@@ -1,12 +1,12 @@
-"""Time and memory of low-rank attention beside what else a user could pick, in one run.
+"""Time and memory of low-rank attention compared with its alternatives, in one run.
 
     python benchmarks/attention.py [--device cuda] [--json] [--repeats 9]
 
 Three cases: a uniform batch (128 graphs of 40 to 190 nodes), a skewed one (one of 10,000 nodes and 200 of 20), and one
 graph of 200,000 nodes; width 128, rank 32. First our values are checked against the O(n²) definition, graph by graph;
-then each peer's result in the batch is compared with its own result for the graph alone; then everything is timed,
-forward and forward + backward, median of the repeats. On a CPU every measurement runs in a process of its own, and its
-memory is the growth of that process's peak; on a GPU it is what PyTorch's allocator peaked at.
+then each method's result in the batch is compared with its result for the graph alone; then all methods are timed,
+forward and forward + backward, median of the repeats. On a CPU every measurement runs in its own process, and its
+memory is the growth of that process's peak; on a GPU it is the peak of PyTorch's allocator.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ METHODS: dict[str, Callable[[], nn.Module]] = {
 def skip_reason(case: str, method: str) -> str | None:
     sizes = CASES[case]
     if method == "authors' arithmetic" and len(sizes) > 1:
-        return "knows one graph only"
+        return "supports one graph only"
     scores = len(sizes) * max(sizes) ** 2
     if method == "MultiheadAttention" and scores > 1e9:
         return f"{scores:.0e} scores a head"
@@ -76,7 +76,7 @@ def relative(a: Tensor, b: Tensor) -> float:
 
 @torch.no_grad()
 def check_values(device: str) -> dict[str, float]:
-    """Our values against the O(n²) definition in float64, graph by graph; raises unless they agree."""
+    """Compares our values with the O(n²) definition in float64, graph by graph; raises an error if they differ."""
     errors = {}
     for case in ("uniform", "skewed"):
         x, batch = inputs(case, device)
@@ -88,13 +88,13 @@ def check_values(device: str) -> dict[str, float]:
         graphs = range(len(CASES[case]))
         errors[case] = max(relative(together[batch == g].double(), exact(x[batch == g].double())) for g in graphs)
         if errors[case] > 1e-5:
-            raise SystemExit(f"{case}: wrong by {errors[case]:.1e}; nothing is timed on wrong values")
+            raise SystemExit(f"{case}: values differ by {errors[case]:.1e} from the definition; no timing")
     return errors
 
 
 @torch.no_grad()
 def leak(method: str, device: str) -> float:
-    """How far a graph's result in the uniform batch is from its result alone: the worst graph."""
+    """The largest difference between a graph's result in the uniform batch and alone."""
     x, batch = inputs("uniform", device)
     torch.manual_seed(2)
     module = METHODS[method]().to(device).eval()
@@ -119,7 +119,7 @@ def measure(case: str, method: str, device: str, repeats: int) -> dict[str, floa
         (module(x, batch) * weights).sum().backward()
 
     memory_mb(device)
-    base = memory_mb(device)  # of a peak begun anew: what inputs and parameters take
+    base = memory_mb(device)  # after resetting the peak: memory of inputs and parameters
     both()
     memory = memory_mb(device) - base
     return {
@@ -158,15 +158,15 @@ def memory_mb(device: str) -> float:
 
 
 class OutOfMemory(Exception):
-    """A measurement needed more memory than there is."""
+    """A measurement ran out of memory."""
 
 
 def in_own_process(work: Callable[[], Any]) -> Any:
-    """The result of ``work``, run in a forked child, so that its peak memory is its own.
+    """The result of ``work``, run in a forked child process to measure its peak memory.
 
     Raises:
-        OutOfMemory: Where the child had too little memory, or the system killed it for it.
-        SystemExit: Where it ended in any other way, with its error.
+        OutOfMemory: The child ran out of memory, or the system killed it for that.
+        SystemExit: The child failed in another way; with its error.
     """
     read, write = os.pipe()
     child = os.fork()
@@ -193,7 +193,7 @@ def in_own_process(work: Callable[[], Any]) -> Any:
 
 
 def outcome(work: Callable[[], Any]) -> dict[str, Any]:
-    """The result of ``work``, or its error in words: a forked child must end here, whatever happened."""
+    """The result of ``work``, or its error as text: a forked child must always end here."""
     found: dict[str, Any] = {"result": None, "error": None, "out_of_memory": False}
     try:
         return {**found, "result": work()}
@@ -204,7 +204,7 @@ def outcome(work: Callable[[], Any]) -> dict[str, Any]:
 
 
 def in_this_process(work: Callable[[], Any]) -> Any:
-    """The same on a GPU, where memory is the allocator's."""
+    """The same on a GPU, with the memory of PyTorch's allocator."""
     try:
         return work()
     except Exception as error:
@@ -220,13 +220,13 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def run_all(device: str, repeats: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
-    # A forked child must find PyTorch's threads not yet started, so the parent computes nothing itself.
+    # PyTorch's threads must not have started before a fork, so the parent computes nothing itself.
     isolated: Callable[[Callable[[], Any]], Any] = in_own_process if device == "cpu" else in_this_process
     progress("checking our values against the definition")
     try:
         errors = isolated(lambda: check_values(device))
     except OutOfMemory:
-        raise SystemExit("our values could not be checked, out of memory: nothing is timed") from None
+        raise SystemExit("our values could not be checked (out of memory); no timing") from None
     rows = []
     for case in CASES:
         for method in METHODS:

@@ -2,10 +2,10 @@
 
     python benchmarks/cells.py [--models gcn gat …] [--budget 500k] [--graphs 1024] [--profile] [--json] [--out FILE]
 
-Each network is built, its kernels compiled and its steps recorded in a process of its own, all at once; when all are
-ready (compilers would slow down the host), each in turn has the machine to itself and is measured. First the loss of
-the same first batch is compared in both loops; then medians. *captured* is what ``lrga train`` runs on a GPU, *plain*
-the same network and batches operation by operation. Seconds of an epoch are those of its training steps at PATTERN's
+Each network is built, compiled and captured in its own process, all at the same time; when all are
+ready (compilation would slow down the host), each in turn has the machine for itself and is measured. First the loss of
+the same first batch is compared in both loops; then medians. *captured* is ``lrga train`` on a GPU, *plain*
+the same network and batches operation by operation. Seconds per epoch are those of the training steps on PATTERN's
 10,000 graphs.
 """
 
@@ -30,12 +30,12 @@ from lrga.tasks import task_of
 from lrga.training import GraphProblem, OptimizerConfig, Trainer
 
 PATTERN_GRAPHS = 10_000
-turn: Any = None  # a lock that the process which measures holds
+turn: Any = None  # the lock of the measuring process
 all_ready: Any = None
 
 
 class Cell(Ours):
-    """A network of the tables, ready to be stepped in either loop."""
+    """A network of the tables, ready for steps in either loop."""
 
     def __init__(self, model: str, lrga: bool, budget: str, splits: dict[str, Any], batch_size: int) -> None:
         torch.manual_seed(0)
@@ -55,11 +55,11 @@ def plain_first_loss(cell: Cell, graphs: int) -> float:
 
 
 def measure(model: str, lrga: bool, options: argparse.Namespace) -> dict[str, Any]:
-    """One network: its first loss both ways, then its times."""
+    """One network: its first loss in both loops, then its times."""
     try:
         cell, twin, batch, loss = prepare(model, lrga, options)
     except BaseException:
-        all_ready.abort()  # the others would wait for ever
+        all_ready.abort()  # otherwise the other processes wait forever
         raise
     all_ready.wait()
     batch_size, inner = cell.trainer.problem.options.batch_size, 4 if options.device != "cpu" else 1
@@ -82,15 +82,15 @@ def measure(model: str, lrga: bool, options: argparse.Namespace) -> dict[str, An
 
 
 def prepare(model: str, lrga: bool, options: argparse.Namespace) -> tuple[Cell, Cell, Any, float]:
-    """The network for either loop, stepped once, with a batch for the plain one, and the loss of the first batch."""
+    """The network for both loops after one step, a batch for the plain loop, and the losses of the first batch."""
     use_tf32(True)
     batch_size = min(paper_config("PATTERN", model, budget=options.budget).optimizer.batch_size, options.graphs)
     splits = pattern(options.graphs, options.device)
     cell, twin = (Cell(model, lrga, options.budget, splits, batch_size) for _ in range(2))
     cell.start()
     losses = cell.first(batch_size), plain_first_loss(twin, batch_size)
-    if not abs(losses[0] - losses[1]) <= 2e-3 * abs(losses[1]):  # TF32 rounds both, not alike
-        raise SystemExit(f"{model}: first loss {losses[0]:.6f} beside {losses[1]:.6f}: no timing on wrong results")
+    if not abs(losses[0] - losses[1]) <= 2e-3 * abs(losses[1]):  # TF32 rounds differently in both
+        raise SystemExit(f"{model}: first losses {losses[0]:.6f} and {losses[1]:.6f} differ; no timing")
     batch = splits["train"].batch(slice(0, batch_size))
     cell.step()
     twin.trainer.step(batch)
@@ -99,7 +99,7 @@ def prepare(model: str, lrga: bool, options: argparse.Namespace) -> tuple[Cell, 
 
 
 def begin(lock: Any, barrier: Any) -> None:
-    """Starts a process that measures: its turn, and the moment when all are ready."""
+    """Initialises a measuring process: the lock, and the barrier for all processes."""
     global turn, all_ready
     turn, all_ready = lock, barrier
     torch.set_num_threads(1)
@@ -114,7 +114,7 @@ def measure_all(options: argparse.Namespace) -> list[dict[str, Any]]:
     with ProcessPoolExecutor(len(which), context, begin, shared) as pool:
         waiting = {pool.submit(measure, *one, options): one for one in which}
         for done in as_completed(waiting):
-            if isinstance(done.exception(), BrokenBarrierError):  # another one's fault, which will come
+            if isinstance(done.exception(), BrokenBarrierError):  # caused by another process, whose error follows
                 continue
             row = rows[waiting[done]] = done.result()
             print(f"{row['case']}: {row['ms']:.2f} ms, plain {row['baseline_ms']:.2f} ms", file=sys.stderr)
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--models", nargs="+", choices=sorted(MODELS), default=list(MODELS))
     parser.add_argument("--budget", choices=("100k", "500k"), default="500k")
-    parser.add_argument("--graphs", type=at_least_one, default=1024, help="graphs of the training set that is drawn")
+    parser.add_argument("--graphs", type=at_least_one, default=1024, help="graphs in the generated training set")
     parser.add_argument("--repeats", type=at_least_one, default=15)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--profile", action="store_true", help="list the kernels of each captured step")

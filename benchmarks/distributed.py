@@ -1,12 +1,12 @@
-"""One graph divided between 1, 2 and 4 processes of this machine: equality first, then seconds and bytes on the wire.
+"""One graph partitioned between 1, 2 and 4 processes of this machine: correctness, then seconds and bytes sent.
 
     python benchmarks/distributed.py [--nodes 20000] [--ranks 1 2 4] [--partition blocks|metis] [--json] [--out FILE]
 
 Every rank holds its part of a synthetic graph (power-law degrees, communities) and trains GCN and LRGA + GCN on it.
 First, on a small graph in float64, loss and gradients of a step must equal those of one process to 1e-8. Then steps are
-timed, and the bytes that a rank sends in one are counted by purpose. The processes share this machine's cores and
-memory bus, so that seconds say little of a cluster; the bytes are what they would be there. Two sizes of the graph show
-what of the traffic grows with it: LRGA's part does not.
+timed, and the bytes that a rank sends per step are counted by purpose. The processes share this machine's cores and
+memory bus, so the seconds do not apply to a cluster, but the bytes do. Two sizes of the graph show
+which part of the traffic grows with the graph; that of LRGA does not.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def make_model(rank: int | None) -> lrga.GNN:
 
 
 def differences(graph: Data, rank: int | None, method: str) -> dict[str, float]:
-    """Of loss and gradients of one step in float64, between the divided graph and the whole one."""
+    """The difference of loss and gradients of one step in float64 between the partitioned and the whole graph."""
     whole = make_model(rank).double()
     part = partition_graph(graph.edge_index, graph.num_nodes, method=method)
     ours = partition_model(whole, part)
@@ -86,14 +86,14 @@ def measure(graph: Data, rank: int | None, method: str, steps: int) -> dict[str,
 
 
 def work(arguments: argparse.Namespace) -> None:
-    """What each rank does; rank 0 prints what was found."""
+    """The work of each rank; rank 0 prints the result."""
     torch.set_num_threads(1)
     small = synthetic_graph(500, PER_NODE, features=WIDTH, classes=CLASSES, communities=8)
     rows = []
     for name, rank in MODELS.items():
         found = differences(small, rank, arguments.partition)
         if not max(found.values()) < 1e-8:
-            raise SystemExit(f"{name} on {world_size()} ranks differs: {found}; nothing is timed on wrong values")
+            raise SystemExit(f"{name} on {world_size()} ranks differs: {found}; no timing")
         for nodes in (arguments.nodes // 10, arguments.nodes):
             graph = synthetic_graph(nodes, PER_NODE, features=WIDTH, classes=CLASSES)
             row = measure(graph, rank, arguments.partition, arguments.steps)
@@ -121,16 +121,16 @@ def launch(ranks: int, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     ]
     out = processes[0].communicate()[0]
     if any(process.wait() for process in processes):
-        raise SystemExit(f"a process of {ranks} failed")
+        raise SystemExit(f"one of {ranks} processes failed")
     return json.loads(out)
 
 
 def show(record: dict[str, Any]) -> None:
     partition = record["settings"]["partition"]
-    print(f"{record['device']}; width {WIDTH}, rank {RANK}, {LAYERS} layers, nodes divided by {partition}")
+    print(f"{record['device']}; width {WIDTH}, rank {RANK}, {LAYERS} layers, partition {partition}")
     worst = max(row[key] for row in record["rows"] for key in ("loss_error", "gradient_error"))
     print(f"loss and gradients within {worst:.0e} of one process (float64)\n")
-    print(f"{'model':11}{'ranks':>6}{'nodes':>9}{'halo':>8}{'s/step':>8}  bytes that a rank sends in a step")
+    print(f"{'model':11}{'ranks':>6}{'nodes':>9}{'halo':>8}{'s/step':>8}  bytes sent by a rank per step")
     for row in record["rows"]:
         text = ", ".join(f"{name} {row[f'{name}_bytes']:,}" for name in PURPOSES[:4])
         print(
@@ -140,18 +140,18 @@ def show(record: dict[str, Any]) -> None:
 
 def main(given: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--nodes", type=int, default=20_000, help="of the larger graph; the smaller has a tenth")
+    parser.add_argument("--nodes", type=int, default=20_000, help="nodes of the larger graph; the other has a tenth")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
-    parser.add_argument("--steps", type=int, default=5, help="timed; the median counts")
+    parser.add_argument("--steps", type=int, default=5, help="number of timed steps; the median is reported")
     parser.add_argument("--partition", choices=["blocks", "metis"], default="blocks")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(given)
     if arguments.nodes < 1000 or arguments.steps < 1:
         parser.error("at least 1,000 nodes and one step are needed")
     if min(arguments.ranks) < 1:
-        parser.error("--ranks are numbers of processes, 1 or more: --ranks 1 2 4")
+        parser.error("expected numbers of processes of at least 1, for example --ranks 1 2 4")
     if arguments.out is not None and not arguments.out.parent.is_dir():
-        parser.error(f"--out {arguments.out}: there is no folder {arguments.out.parent}")
+        parser.error(f"--out {arguments.out}: the folder {arguments.out.parent} does not exist")
     if arguments.worker:
         if int(os.environ["WORLD_SIZE"]) == 1:
             work(arguments)

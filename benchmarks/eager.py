@@ -1,13 +1,13 @@
-"""What an ordinary (eager) PyG training loop feels: forward and backward without CUDA graphs.
+"""Time of an ordinary (eager) PyG training loop: forward and backward without CUDA graphs.
 
     python benchmarks/eager.py [--baseline SRC] [--device cuda] [--json] [--out FILE]
 
 - *attention*: LowRankGlobalAttention over 128 small graphs, called with ``batch`` and ``num_graphs``;
-- *layers*: four LRGAConv(GCNConv) that share one batch vector, and four bare GCNConv;
+- *layers*: four LRGAConv(GCNConv) that share one batch vector, and four plain GCNConv;
 - *large*: LowRankGlobalAttention over one graph of 576,289 nodes.
 
-``--baseline`` is the ``src`` folder of another version of lrga: the same measurements run there in a process of their
-own, one after the other on the same machine. First every result and gradient is compared with backend="segmented".
+``--baseline`` is the ``src`` folder of another version of lrga: the same measurements run there in their
+own process, in sequence on the same machine. First every result and gradient is compared with backend="segmented".
 """
 
 import json
@@ -30,7 +30,7 @@ LAYERS = 4
 
 
 class Network(nn.Module):
-    """Four layers of width D, as a user writes them."""
+    """Four layers of width D, as in user code."""
 
     def __init__(self, width: int, rank: int | None, backend: str = "auto") -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Network(nn.Module):
 
 
 def check(case: str, run: Pass, other: nn.Module) -> float:
-    """How far result and gradients are from those of ``other`` with the same weights; ends the script where too far."""
+    """The difference of result and gradients from those of ``other`` with equal weights; if large, ends the script."""
     use_tf32(False)
     other.load_state_dict(run.module.state_dict())
     twin = Pass(other, run.x, run.arguments)
@@ -56,20 +56,20 @@ def check(case: str, run: Pass, other: nn.Module) -> float:
     ours, theirs = (torch.cat([t.detach().flatten() for t in p.both()]) for p in (run, twin))
     error = relative(ours, theirs)
     if not error < 1e-3:
-        raise SystemExit(f"{case}: wrong by {error:.1e}; nothing is timed on wrong values")
+        raise SystemExit(f"{case}: values differ by {error:.1e} from the reference; no timing")
     use_tf32(True)
     return error
 
 
 def times(run: Pass, device: str) -> dict[str, float]:
-    """Milliseconds of forward and backward, eager; of forward alone."""
+    """Eager milliseconds of forward and backward, and of forward alone."""
     if device == "cpu":
         return {"both_ms": wall_ms(run.both, device), "forward_ms": wall_ms(run.inference, device)}
     return {"both_ms": event_ms(run.both, repeats=60), "forward_ms": event_ms(run.inference, repeats=60)}
 
 
 def measure(device: str, *, nodes: int = LARGE["nodes"], sizes: list[int] | None = None) -> dict[str, Any]:
-    """All cases by the lrga that is imported."""
+    """Measures all cases with the imported lrga."""
     sizes, width, rank = sizes or small_sizes(), SMALL["width"], SMALL["rank"]
     torch.manual_seed(0)
     counts = torch.tensor(sizes, device=device)
@@ -99,12 +99,12 @@ def measure(device: str, *, nodes: int = LARGE["nodes"], sizes: list[int] | None
 
 
 def sizes_on(device: str) -> dict[str, Any]:
-    """Arguments of :func:`measure`: on a CPU, where only the script itself is tried, tiny ones."""
+    """Arguments of :func:`measure`: tiny ones on a CPU, which only tests the script."""
     return {"nodes": 500, "sizes": [3, 1, 20]} if device == "cpu" else {}
 
 
 def elsewhere(source: Path, device: str) -> dict[str, Any]:
-    """The same by the lrga below ``source``, in a process of its own."""
+    """Measures all cases with the lrga in ``source``, in its own process."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source.resolve()), str(Path(__file__).parent)])}
     script = f"import json, eager; print(json.dumps(eager.measure({device!r}, **eager.sizes_on({device!r}))))"
     command = [sys.executable, "-c", script]
@@ -128,7 +128,7 @@ CASES = {  # (case, what was measured) → the row's name, its launch
 
 
 def rows_of(own: dict[str, Any], other: dict[str, Any] | None, baseline: str = "") -> list[dict[str, Any]]:
-    """A row for each case, with the baseline beside it where there is one."""
+    """One row per case, with the baseline if there is one."""
     found = []
     for (case, key), (name, launch) in CASES.items():
         times = [_milliseconds(part[case], key) for part in (own, other) if part is not None]
@@ -157,7 +157,7 @@ def show(record: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    from reporting import make_parser, report  # needs lrga.speed, which an older version as baseline has not
+    from reporting import make_parser, report  # needs lrga.speed, which older baseline versions lack
 
     parser = make_parser(__doc__)
     parser.add_argument("--baseline", type=Path, help="src folder of the version to compare with")

@@ -1,11 +1,11 @@
-"""Seconds and peak memory of making a large synthetic graph, beside plain random pairs made distinct.
+"""Seconds and peak memory of generating a large synthetic graph, compared with distinct random pairs.
 
     python benchmarks/generator.py [--nodes 10000000] [--per-node 20] [--json] [--out record.json]
 
-Each graph is made by a process of its own, so that the peak of its memory, Python and PyTorch included, is its own.
-The baseline is the simplest graph of that size: pairs of nodes drawn uniformly, made distinct by `torch.unique`, both
-ways; no power law, no communities. Correctness first: on a small graph every edge must be there both ways, once, and
-none from a node to itself.
+Each graph is generated in its own process, to measure its peak memory (including Python and PyTorch).
+The baseline is the simplest graph of that size: uniform pairs of nodes, made distinct by `torch.unique`, in both
+directions; no power law, no communities. Correctness first: on a small graph every edge must exist once in both
+directions, without self-loops.
 """
 
 import argparse
@@ -43,17 +43,17 @@ MAKERS = {OURS: synthetic_edges, BASELINE: random_pairs}
 
 
 def check(nodes: int = 20_000, per_node: int = 20) -> None:
-    """Refuses to measure a generator that makes something else than it says."""
+    """Raises an error if a generator does not produce the graph that it promises."""
     for name, make in MAKERS.items():
         source, target = make(nodes, per_node)
         keys, back = (source * nodes + target).sort().values, (target * nodes + source).sort().values
         ok = keys.unique().numel() == keys.numel() and torch.equal(keys, back) and not bool((source == target).any())
         if not ok or (name == OURS and keys.numel() != nodes * per_node):
-            raise SystemExit(f"{name} made a graph with loops, repeats or one-way edges: nothing is timed on it")
+            raise SystemExit(f"{name} made a graph with loops, repeated or one-way edges; no timing")
 
 
 def measure(method: str, nodes: int, per_node: int, threads: int) -> dict[str, Any]:
-    """Of a process of its own."""
+    """Measures one method in its own process."""
     command = [sys.executable, __file__, "--child", method, "--nodes", str(nodes), "--per-node", str(per_node)]
     done = subprocess.run([*command, "--threads", str(threads)], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -72,7 +72,7 @@ def child(method: str, nodes: int, per_node: int) -> None:
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--nodes", type=int, default=10_000_000)
-    parser.add_argument("--per-node", type=int, default=20, help="directed edges a node")
+    parser.add_argument("--per-node", type=int, default=20, help="directed edges per node")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
     parser.add_argument("--child", choices=list(MAKERS), help=argparse.SUPPRESS)
     options = parser.parse_args()

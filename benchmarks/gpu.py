@@ -1,18 +1,18 @@
-"""Everything that is meant to be fast on a GPU, in one run, each beside what a user would otherwise write.
+"""All fast GPU implementations in one run, each compared with its usual alternative.
 
     python benchmarks/gpu.py [--only large small linear gcn gatedgcn mix] [--profile] [--json] [--out FILE]
 
 large     one graph of 576,289 nodes, width 256, rank 50: ours, the authors' arithmetic, PyG's SGFormerAttention
 small     128 graphs of 14,384 nodes, width 60, rank 30: ours, padded LRGA, PyG's Performer, softmax attention
 linear    time for 10⁵ to 10⁷ nodes, width 64, rank 30
-gcn       a training step on PATTERN, batch 64, LRGA + GCN, 8 layers of width 100: captured, and as a PyG user writes it
+gcn       a training step on PATTERN, batch 64, LRGA + GCN, 8 layers of width 100: captured, and as usual PyG code
 gatedgcn  the same for LRGA + GatedGCN, width 80
 mix       [x, attention, convolution] → linear map, with and without the concatenated matrix
 
-First values and gradients are compared with float64 (of a step: its loss with the peer's); what is wrong is not timed.
-Times are medians, forward + backward. The floor is the time that the bytes which must travel take at the speed of a
+First values and gradients are compared with float64 (for a step, its loss with PyG's); wrong results are not timed.
+Times are medians, forward + backward. The floor is the time to move the necessary bytes at the speed of a
 copy measured in the same run. Ours is timed eager (launched operation by operation) and replayed (as a CUDA graph). The
-whole takes some three minutes on an H200; it needs a CUDA GPU.
+script takes about three minutes on an H200; it needs a CUDA GPU.
 """
 
 import sys
@@ -79,13 +79,13 @@ def mix_case(rate: float, *, device: str = "cuda", sizes: Sequence[int] = MIX_RO
 
 
 def one(rows: Sequence[Row], case: str, method: str, precision: str, launch: str) -> Row | None:
-    """The row that this names."""
+    """The row with these values."""
     wanted = {"case": case, "method": method, "precision": precision, "launch": launch}
     return next((row for row in rows if all(row.get(key) == value for key, value in wanted.items())), None)
 
 
 def targets(rows: Sequence[Row]) -> list[Row]:
-    """What was wanted, beside what came out; nothing of cases that were not run."""
+    """The targets and the results of the cases that were run."""
     found: list[Row] = []
 
     def ratio(what: str, wanted: float, slow: tuple[str, ...], fast: tuple[str, ...]) -> None:
@@ -124,7 +124,7 @@ def targets(rows: Sequence[Row]) -> list[Row]:
 
 
 def compare(rows: Sequence[Row]) -> None:
-    """Writes the baseline of its case beside each row, and how many times faster than it the row is."""
+    """Adds to each row the baseline of its case and the speed-up over it."""
     baselines = {"large": "authors' arithmetic", "small": "padded LRGA", "mix": "concatenated"}
     for row in rows:
         method = baselines.get(row["case"], "PyG" if row["case"].startswith("step") else None)
@@ -193,7 +193,7 @@ CASES = ("large", "small", "linear", "gcn", "gatedgcn", "mix")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, help="which cases to measure")
+    parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, help="the cases to measure")
     parser.add_argument("--profile", action="store_true", help="list the kernels of the large graph and of the steps")
     options = parser.parse_args(arguments)
     need_device("cuda")

@@ -1,4 +1,4 @@
-"""The attention on a GPU: one large graph, many small ones, and time over the number of nodes. Cases of gpu.py."""
+"""The attention on a GPU: one large graph, many small graphs, and time over the number of nodes. Cases of gpu.py."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -24,33 +24,30 @@ LINEAR = {"sizes": (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000), "width"
 
 
 def same_weights(module: nn.Module, other: nn.Module) -> nn.Module:
-    """``other`` with the weights of ``module``, which has the same under the same names."""
+    """``other`` with the weights of ``module``, which has parameters of the same names."""
     other.load_state_dict(module.state_dict())
     return other
 
 
 def floor_bytes(nodes: int, width: int, rank: int, size: int = 4, out_size: int | None = None) -> float:
-    """Least bytes of forward + backward: x is read in both, the result written, its gradient read, that of x written.
+    """Minimum bytes of forward + backward: x is read twice, the result written, its gradient read, that of x written.
 
-    No kernel stays within it: η and VᵀZ are sums over all nodes, so that U is read a second time or computed again.
+    No kernel reaches it: η and VᵀZ are sums over all nodes, so U is read a second time or computed again.
     """
     return nodes * (3.0 * width * size + 2.0 * (2 * rank) * (out_size or size))
 
 
 def check(found: list[Tensor], usual: list[Tensor], exact: list[Tensor], what: str) -> float:
-    """The largest distance from float64 of the result and its gradients; stops where the usual way comes much closer.
+    """The largest distance from float64 of the result and its gradients; an error if plain PyTorch is much closer.
 
-    How close one can come depends on the precision: a rounding opens and closes some ReLUs, which shows in gradients.
+    The possible accuracy depends on the precision: rounding switches some ReLUs, which changes gradients.
     """
     errors = [relative(a.detach(), b.detach()) for a, b in zip(found, exact, strict=True)]
     others = [relative(a.detach(), b.detach()) for a, b in zip(usual, exact, strict=True)]
     for number, (error, other) in enumerate(zip(errors, others, strict=True)):
         if not error <= 4 * other + 2e-5:
             name = "the result" if number == 0 else f"gradient {number}"
-            raise SystemExit(
-                f"{what}: {name} is wrong by {error:.1e} (PyTorch's operations: {other:.1e}); nothing is timed on "
-                "wrong values"
-            )
+            raise SystemExit(f"{what}: {name} is wrong by {error:.1e} (PyTorch's operations: {other:.1e}); no timing")
     return max(errors)
 
 
@@ -95,7 +92,7 @@ def large_case(rate: float, *, device: str = "cuda", nodes: int = LARGE["nodes"]
 
 
 def _times(run: Pass, facts: Row) -> list[Row]:
-    """Two rows: as PyTorch launches it, and under replay."""
+    """Two rows: launched by PyTorch, and replayed as a CUDA graph."""
     eager = {**facts, "launch": "eager", "forward_ms": event_ms(run.inference), "both_ms": event_ms(run.both)}
     replayed = {
         **facts,
@@ -115,12 +112,12 @@ def _peer(module: nn.Module, x: Tensor, method: str, facts: Row) -> list[Row]:
 
 
 def small_case(rate: float, *, device: str = "cuda", sizes: list[int] | None = None) -> list[Row]:
-    """Many small graphs: ours under replay, and what else one could pick, as PyTorch launches it."""
+    """Many small graphs: ours replayed, and the alternatives launched by PyTorch."""
     width, rank, sizes = SMALL["width"], SMALL["rank"], sizes or small_sizes()
     counts = torch.tensor(sizes, device=device)
     batch = torch.repeat_interleave(torch.arange(len(sizes), device=device), counts)
     ptr = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
-    # As in a model, which computes them once for all its layers.
+    # Computed once, as a model does for all its layers.
     segments = Segments.from_ptr(ptr, batch)
     rows = []
     for precision in ("float32", "tf32", "bf16 autocast"):
@@ -160,7 +157,7 @@ def linear_case(rate: float, *, device: str = "cuda", sizes: Iterable[int] = LIN
     module = lrga.LowRankGlobalAttention(width, rank).to(device)
     for nodes in sizes:
         run = Pass(module, features(nodes, width, device))
-        if not rows:  # larger ones are the same kernels
+        if not rows:  # larger graphs use the same kernels
             authors = Pass(same_weights(module, Authors(width, rank).to(device)), run.x)
             authors.upstream = run.upstream
             error = check(run.both(), authors.both(), exact_pass(authors, Authors(width, rank)), "linear")

@@ -1,4 +1,4 @@
-"""A whole training step on PATTERN on a GPU: captured, and as a PyG user writes it. Cases of gpu.py."""
+"""A whole training step on PATTERN on a GPU: captured, and as usual PyG code. Cases of gpu.py."""
 
 import itertools
 import sys
@@ -27,8 +27,8 @@ from lrga.training.capture.engine import start_engine
 BATCH_SIZE, LAYERS, RANK, CLASSES = 64, 8, 30, 2
 WIDTHS = {"gcn": 100, "gatedgcn": 80}
 LABELS = {"gcn": "LRGA + GCN", "gatedgcn": "LRGA + GatedGCN"}
-# Tensors of N × d that a layer writes or reads at least, forward and backward: its input and output, the map before the
-# sum, the sum, the mixture, and their gradients, each written once and read once.
+# Minimum N × d tensors that a layer reads or writes, forward and backward: its input and output, the map before the
+# sum, the sum, the mixture, and their gradients, each written and read once.
 NODE_PASSES = 20
 # Tensors of E × D that GatedGCN reads or writes: gate arguments (2), gates and sums (1), new edges (3); backward: sums
 # of the normalisation (2), by target (3), by source (2), gradients of the edges (3) and of the weight (2).
@@ -37,7 +37,7 @@ OPTIMIZER_PASSES = 7  # numbers read and written for each parameter: weight, gra
 
 
 def pattern(graphs: int, device: str) -> dict[str, PackedGraphs]:
-    """A fresh draw of PATTERN."""
+    """Newly generated graphs of PATTERN."""
     with tempfile.TemporaryDirectory() as root:
         return {
             name: part.to(torch.device(device)) for name, part in load("PATTERN", root, sizes=(graphs, 4, 4)).items()
@@ -45,14 +45,14 @@ def pattern(graphs: int, device: str) -> dict[str, PackedGraphs]:
 
 
 class Notes(Callback):
-    """Says on stderr what the trainer notes: why a step cannot be captured, for one."""
+    """Prints the trainer's notes on stderr, such as why a step cannot be captured."""
 
     def on_log(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
 class Ours:
-    """Our step: captured, as the engine finds it for the device, and as the plain loop launches it."""
+    """Our step: captured as in training on this device, and launched by the plain loop."""
 
     def __init__(
         self, conv: str, width: int, splits: dict[str, PackedGraphs], batch_size: int, layers: int
@@ -66,7 +66,7 @@ class Ours:
         self.trainer = Trainer(problem, callbacks=[Notes()], engine="captured")
 
     def start(self) -> None:
-        """Records the steps; says why where that is not possible."""
+        """Captures the steps; ends the script with the reason if that fails."""
         engine = start_engine(self.trainer)
         if engine is None:
             raise SystemExit("the step could not be captured: see the note above")
@@ -76,7 +76,7 @@ class Ours:
         self._work = self._epochs()
 
     def first(self, graphs: int) -> float:
-        """The loss of the first graphs, before the step that it causes."""
+        """The loss of the first graphs, before the step."""
         (work,) = self.engine.train.of(torch.arange(graphs))
         self.trainer.problem.sums.reset()
         self.run(work)
@@ -86,7 +86,7 @@ class Ours:
         self.run(next(self._work))
 
     def plain_first(self, graphs: int) -> float:
-        """As :meth:`first`, in the plain loop."""
+        """Same as :meth:`first`, in the plain loop."""
         self.model.train()
         self.trainer.problem.sums.reset()
         self.trainer.step(self.trainer.problem.splits["train"].batch(slice(0, graphs)))
@@ -104,7 +104,7 @@ class Ours:
             yield from self.trainer.problem.epoch_batches(self.trainer.epoch, self.trainer.batch)
 
     def run(self, work: Work) -> None:
-        self.trainer.batch = 0  # nothing is looked at now and then: that belongs to whole epochs
+        self.trainer.batch = 0  # no periodic checks: they belong to whole epochs
         self.engine.step(work)
 
     def _epochs(self) -> Iterator[Work]:
@@ -130,11 +130,11 @@ class Theirs:
         return float(self.run(Batch.from_data_list(self.data[:graphs]).to(self.device)).item())
 
     def step(self) -> None:
-        """One step, the batch made by the loader and brought to the device."""
+        """One step, with the batch made by the loader and moved to the device."""
         self.run(next(self._batches).to(self.device))
 
     def step_on_device(self) -> None:
-        """One step on a batch that lies there."""
+        """One step on a batch that is on the device."""
         if self._ready is None:
             self._ready = next(self._batches).to(self.device)
         self.run(self._ready)
@@ -173,7 +173,7 @@ def step_case(
         losses = ours.first(batch_size), theirs.first(batch_size), plain.plain_first(batch_size)
         if precision == "float32" and not max(losses) - min(losses) < 1e-4:
             found = ", ".join(f"{loss:.6f}" for loss in losses)
-            raise SystemExit(f"first losses {found} of one batch: no timing on wrong results")
+            raise SystemExit(f"first losses {found} of one batch differ; no timing")
         moved = floor_bytes(conv, *sizes, width, layers, ours.model)
         facts = {
             "case": f"step {LABELS[conv]}",

@@ -3,9 +3,9 @@
     python benchmarks/links.py [--device cuda] [--nodes 4267] [--edges 1067911] [--repeats 5] [--json] [--out FILE]
 
 The graph is random, of ogbl-ddi's size; with ``--source`` it is ogbl-ddi itself. All three have the same weights, pairs
-and options (TF32, no dropout), and the first losses are compared before anything is timed. An epoch is its training
-steps and the evaluation of all splits. *dense* is what a user would write: the normalised adjacency as a matrix, every
-operation launched by itself.
+and options (TF32, no dropout), and the first losses are compared before timing. An epoch is its training
+steps and the evaluation of all splits. *dense* is plain user code: the normalised adjacency as a matrix, every
+operation launched separately.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from lrga.training.trainer import Trainer
 
 
 def random_graph(nodes: int, edges: int) -> LinkData:
-    """A graph of so many nodes and about so many edges, divided 80 : 10 : 10."""
+    """A random graph with about ``edges`` edges, split 80 : 10 : 10."""
     pairs = np.random.default_rng(0).integers(nodes, size=(round(edges / 0.75), 2))
     pairs = np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1)
     return split_edges(np.unique(pairs, axis=0), None, SplitRequest(seed=0))
@@ -100,21 +100,21 @@ def make(data: LinkData, device: str, engine: str, epochs: int) -> Trainer:
 
 
 def first_loss(trainer: Trainer) -> float:
-    """Of the first batch, before any step."""
+    """The loss of the first batch, before any step."""
     with torch.no_grad():
         problem: Any = trainer.problem
         return float(problem.step_loss(next(problem.epoch_batches(0, 0)), 0, 0).value)
 
 
 def seconds_of_epochs(trainer: Trainer, device: str, repeats: int) -> float:
-    """The median time of an epoch, compilation and recording aside."""
+    """The median time of an epoch, without compilation and capture."""
     times: list[float] = []
     callback = Callback()
     callback.on_epoch_end = lambda record: times.append(record.seconds)  # type: ignore[method-assign]
     trainer.callbacks = [callback]
     trainer.fit()
     if device != "cpu" and trainer.choice == "captured" and trainer.engine is None:
-        raise SystemExit("the steps were not captured: no timing of the wrong loop")
+        raise SystemExit("the steps were not captured; no timing")
     return float(np.median(times[-repeats:]))
 
 
@@ -130,8 +130,8 @@ def measure(options: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str
     dense = Dense(problem, 5e-3, 1.0)
     with torch.no_grad():
         losses = first_loss(captured), first_loss(plain), float(dense.loss(next(problem.epoch_batches(0, 0))))
-    if max(losses) - min(losses) > 2e-3 * max(losses):  # TF32 rounds all, not alike
-        raise SystemExit(f"first losses {losses}: no timing on wrong results")
+    if max(losses) - min(losses) > 2e-3 * max(losses):  # TF32 rounds differently in each
+        raise SystemExit(f"first losses {losses} differ; no timing")
     seconds = {
         ("captured", "replay"): seconds_of_epochs(captured, options.device, options.repeats),
         ("plain", "eager"): seconds_of_epochs(plain, options.device, options.repeats),

@@ -1,11 +1,11 @@
-"""Runs every GPU kernel once, forward and backward, for a memory checker to watch.
+"""Runs every GPU kernel once, forward and backward, under a memory checker.
 
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 9 python benchmarks/memcheck.py
 
-Odd sizes, isolated nodes, an empty graph and a graph of one node; a checker then sees every access out of bounds. First
-the models run as they choose their kernels themselves, then each kernel is called directly. The operators and kernels
-that ran are counted and named at the end; meanwhile stderr tells what runs. On a CPU (--device cpu) the kernels run in
-Triton's interpreter, TRITON_INTERPRET=1, which only tries the script and takes minutes.
+Odd sizes, isolated nodes, an empty graph and a graph of one node; the checker reports accesses out of bounds. First
+the models run with their own choice of kernels, then each kernel is called directly. The operators and kernels
+that ran are counted and listed at the end; stderr shows the progress. On a CPU (--device cpu) the kernels run in
+Triton's interpreter, TRITON_INTERPRET=1, which only tests the script and takes minutes.
 """
 
 import argparse
@@ -39,7 +39,7 @@ ROWS, LARGE, HUB = 1_237, 20_011, 2_111
 
 
 class Operators(TorchDispatchMode):
-    """Keeps the names of this package's operators that were called."""
+    """Records the names of the called operators of this package."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def graphs(device: str) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def run(device: str) -> set[str]:
-    """Everything once; the names of the operators that ran."""
+    """Runs everything once; returns the names of the operators that ran."""
     torch.manual_seed(0)
     x, edge_index, batch = graphs(device)
     layout, _ = EdgeLayout.from_edge_index(edge_index, len(x))
@@ -89,7 +89,7 @@ def run(device: str) -> set[str]:
 
 @contextmanager
 def launches() -> Iterator[set[str]]:
-    """The kernels that are launched meanwhile, as ``module.name``; those compiled before are looked up anew."""
+    """Records the kernels launched inside the block as ``module.name``; compiled kernels are looked up again."""
     _triton._compiled.clear()
     from triton.runtime.jit import KernelInterface
 
@@ -111,10 +111,10 @@ def launches() -> Iterator[set[str]]:
 
 
 def run_kernels(device: str) -> set[str]:
-    """Every kernel once, whatever would be chosen; the names of those that were launched."""
+    """Runs every kernel once, independent of the automatic choice; returns the names of those that were launched."""
     torch.manual_seed(0)
     before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True  # where the products of edges are our own
+    torch.backends.cuda.matmul.allow_tf32 = True  # selects our own kernel for products of edges
     try:
         with launches() as names:
             over_edges(device)
@@ -129,7 +129,7 @@ def run_kernels(device: str) -> set[str]:
 
 
 def over_edges(device: str) -> None:
-    """Sums, maxima, attention over edges and GatedGCN, with a node of so many edges that they are divided."""
+    """Sums, maxima, attention over edges and GatedGCN, with a node of so many edges that they are split."""
     from lrga.ops.gat import gpu as gat_gpu
     from lrga.ops.neighbors import gpu as neighbors_gpu
 
@@ -147,7 +147,7 @@ def over_edges(device: str) -> None:
     scores = gat_gpu.node_scores(heads, *vectors.unbind())
     gat_gpu.attention_sum(heads, *scores, layout, 0.2).sum().backward()
     e = layout.num_edges
-    for width in (CHANNELS, gated_gpu.MAX_PRODUCT_WIDTH + 5):  # a product of ours, and the library's
+    for width in (CHANNELS, gated_gpu.MAX_PRODUCT_WIDTH + 5):  # our product, and the library's
         shapes = ((e, width), (width, width), (width,), *[(len(x), width)] * 3)
         tensors = [torch.randn(shape, device=device, requires_grad=True) for shape in shapes]
         norm = BatchNormState(*(torch.ones(width, device=device) for _ in range(4)), None, 0.1, 1e-5)
@@ -172,7 +172,7 @@ def over_rows(device: str) -> None:
 
 
 def attention(device: str) -> None:
-    """Of many graphs; of one large graph, both ways backward, and features wider than the products."""
+    """Attention of many graphs, and of one large graph with both backward passes and wide features."""
     from lrga.ops.attention.batched import fused_attention, tiled_attention
     from lrga.ops.attention.streaming import streaming_attention
 
@@ -184,7 +184,7 @@ def attention(device: str) -> None:
     ).sum().backward()
     u = torch.rand(len(x), 1, RANK, device=device, requires_grad=True)
     tiled_attention(u, u, x.view(-1, 1, CHANNELS), tiles, eps=1e-6).sum().backward()
-    half = torch.bfloat16 if device == "cuda" else torch.float16  # the interpreter multiplies no bfloat16
+    half = torch.bfloat16 if device == "cuda" else torch.float16  # the interpreter cannot multiply bfloat16
     for channels, dtype in ((51, torch.float32), (51, half), (CHANNELS, torch.float32), (CHANNELS, half)):
         large = torch.randn(LARGE, channels, device=device, requires_grad=True)
         weight, bias = (torch.randn(shape, device=device, requires_grad=True) for shape in ((40, channels), (40,)))
@@ -196,7 +196,7 @@ def batches(device: str) -> None:
     from lrga.ops.neighbors import batch_layout
 
     table = torch.tensor([[0, 0, 2, 2], [2, 2, 2, 2], [4, 4, 0, 0]], device=device)
-    begins, shift, _, _ = batch_layout.launch_begins(table, torch.tensor([1, 0, 2], device=device), 9)
+    begins, shift, _, _ = batch_layout.batch_begins(table, torch.tensor([1, 0, 2], device=device), 9)
     source, target = (torch.tensor(ends, device=device) for ends in ([1, 0, 1, 0], [0, 1, 0, 1]))
     start = torch.arange(5, device=device)
     batch_layout.batch_layout_op([begins, shift, source, target, source, start, start], [9, 11, 0, 0])
@@ -210,7 +210,7 @@ def say(what: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--device", default="cuda", choices=("cuda", "cpu"), help="cpu only tries the script, for minutes"
+        "--device", default="cuda", choices=("cuda", "cpu"), help="cpu only tests the script and takes minutes"
     )
     device = parser.parse_args(arguments).device
     need_kernels(device)

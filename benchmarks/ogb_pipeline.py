@@ -1,12 +1,12 @@
-"""Link prediction at the size of ogbl-ppa from beginning to end, on files of OGB's exact layout made here.
+"""Link prediction at the size of ogbl-ppa from files to predictions, on generated files in OGB's exact layout.
 
     python benchmarks/ogb_pipeline.py [--device cuda] [--epochs 1] [--nodes 576289] [--edges 21231931] [--out FILE]
     python benchmarks/ogb_pipeline.py --device cpu --batch-size 1048576 --recompute-layers  # an hour on 2 cores
 
-The files are those of ``ogb_reading.py`` (random edges: the scores mean nothing, the work is that of the real set).
-Then the commands that a user would give, each in a process of its own: ``lrga reproduce run table2 --dataset ogbl-ppa``
+The files are those of ``ogb_reading.py`` (random edges: the scores are meaningless, the work is realistic).
+Then the commands of a user run, each in its own process: ``lrga reproduce run table2 --dataset ogbl-ppa``
 reads them and trains LRGA + GCN for some epochs, with validation and test; ``lrga predict`` scores pairs and lists new
-links of a node. Written down are the seconds of each command and of the epochs, the peak of memory, and the GPU's.
+links of a node. The record holds the seconds of each command and of the epochs, the peak memory, and that of the GPU.
 """
 
 import json
@@ -28,7 +28,7 @@ from reporting import make_parser, report
 PAIRS, TOP = 100_000, 10
 MEMORY = {"peak memory": "peak_bytes", "of the GPU": "gpu_peak_bytes"}
 TRAIN = "lrga reproduce run table2 --dataset ogbl-ppa"
-# Runs a command of lrga and prints, as the last line, the most memory of the GPU that it had.
+# Runs a command of lrga and prints, as the last line, its peak GPU memory.
 WATCHED = """
 import sys, torch
 from lrga.cli.main import run
@@ -41,7 +41,7 @@ finally:
 
 
 def command(*words: object) -> dict[str, Any]:
-    """Seconds and peak memory of ``lrga WORDS``; raises with its last lines unless it ends well."""
+    """Seconds and peak memory of ``lrga WORDS``; raises an error with its last lines if it fails."""
     begin = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, *map(str, words)], capture_output=True, text=True, encoding="utf-8", check=False
@@ -117,9 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--edges", type=int, default=EDGES)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--batch-size", type=int, help="pairs in a batch in place of the protocol's 65,536")
+    parser.add_argument("--batch-size", type=int, help="pairs per batch instead of the protocol's 65,536")
     parser.add_argument("--recompute-layers", action="store_true", default=None, help="activation checkpointing")
-    parser.add_argument("--keep", type=Path, help="where to make the files and leave them")
+    parser.add_argument("--keep", type=Path, help="folder in which the generated files are kept")
     options = parser.parse_args(arguments)
     place = options.keep or Path(tempfile.mkdtemp())
     try:

@@ -1,10 +1,10 @@
-"""Seconds and peak memory of reading a set as large as ogbl-ppa from files of OGB's exact layout.
+"""Seconds and peak memory of reading a data set as large as ogbl-ppa from files in OGB's exact layout.
 
     python benchmarks/ogb_reading.py [--nodes 576289] [--edges 21231931] [--keep FOLDER] [--json] [--out FILE]
 
-The files are made first (576,289 nodes with 58 features, 21.2 million training edges, 6.1 and 3.0 million to predict, 3
-million negatives each), in a process of its own; then our reader builds the set in another one, whose peak memory is
-measured, and a third loads the built set. Beside them numpy's own reader of text reads the edges alone.
+The files are generated first (576,289 nodes with 58 features, 21.2 million training edges, 6.1 and 3.0 million held
+out, 3 million negatives each) in a separate process; then our reader builds the set in another, whose peak memory is
+measured, and a third process loads the built set. For comparison, numpy's text reader reads the edges only.
 """
 
 import gzip
@@ -55,7 +55,7 @@ def make(folder: Path, nodes: int, edges: int) -> None:
 
 
 def build(folder: Path, root: Path, answer: "multiprocessing.Queue") -> None:
-    """Builds the set, and says how long it took and how much memory."""
+    """Builds the set; returns its time and peak memory."""
     from lrga.data import load
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -71,7 +71,7 @@ def build(folder: Path, root: Path, answer: "multiprocessing.Queue") -> None:
 
 
 def with_numpy(folder: Path, answer: "multiprocessing.Queue") -> None:
-    """The edges alone, by numpy.loadtxt."""
+    """Reads only the edges, with numpy.loadtxt."""
     begin = time.perf_counter()
     edges = np.loadtxt(folder / "raw" / "edge.csv.gz", delimiter=",", dtype=np.int64, max_rows=2_000_000)
     seconds = (time.perf_counter() - begin) / len(edges)
@@ -81,12 +81,12 @@ def with_numpy(folder: Path, answer: "multiprocessing.Queue") -> None:
     ours = read_numbers(folder / "raw" / "edge.csv.gz", columns=2)
     own = (time.perf_counter() - begin) / len(ours)
     if not np.array_equal(ours[: len(edges)], edges):
-        raise SystemExit("other edges than numpy's: no timing on wrong results")
+        raise SystemExit("the edges differ from numpy's; no timing")
     answer.put({"baseline_rows_per_second": round(1 / seconds), "rows_per_second": round(1 / own)})
 
 
 def apart(function, *arguments) -> dict:  # type: ignore[no-untyped-def]
-    """The answer of a function in a process of its own."""
+    """Runs a function in its own process and returns its result."""
     context = multiprocessing.get_context("spawn")
     answer = context.Queue()
     process = context.Process(target=function, args=(*arguments, answer))
@@ -109,7 +109,7 @@ def main() -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--edges", type=int, default=EDGES)
-    parser.add_argument("--keep", type=Path, help="where to make the files and leave them")
+    parser.add_argument("--keep", type=Path, help="folder in which the generated files are kept")
     options = parser.parse_args()
     place = options.keep or Path(tempfile.mkdtemp())
     folder, root = place / "ogbl_ppa", place / "root"

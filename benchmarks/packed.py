@@ -1,12 +1,12 @@
-"""Packed sequences of any lengths: low-rank attention by ``cu_seqlens`` beside padded attention, in one run.
+"""Packed sequences of different lengths: low-rank attention with ``cu_seqlens`` against padded attention, in one run.
 
     python benchmarks/packed.py [--device cuda] [--dtype bfloat16] [--out FILE] [--json] [--repeats 9]
 
-Queries, keys and values of 8 heads of width 32 are given; no projection is timed but that of PyG's modules, which have
-one inside and are so marked. Three cases, which a GPU runs in full size and a CPU in a sixteenth of it: sequences of
-one length, of lengths from 1 to 1,024, and one long among many short. First our values and gradients are checked
-against the O(n²) definition in float64; then everything is timed, forward and forward + backward, median of the
-repeats. Padded methods are timed with the padding and the way back, as a batch of graphs has to be.
+Queries, keys and values of 8 heads of width 32 are given; projections are timed only for PyG's modules, which contain
+them and are marked. Three cases, in full size on a GPU and a sixteenth of it on a CPU: sequences of
+one length, lengths from 1 to 1,024, and one long among many short ones. First our values and gradients are checked
+against the O(n²) definition in float64; then all methods are timed, forward and forward + backward, median of the
+repeats. Padded methods are timed including padding and unpadding, which a batch of graphs needs.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ def lengths_of(case: str, device: str) -> list[int]:
 
 
 def inputs(lengths: Sequence[int], device: str, dtype: torch.dtype) -> tuple[list[Tensor], Tensor, Tensor]:
-    """u, v, z ``[N, H, D]``, of which u and v are not negative; offsets; and the same as a batch vector."""
+    """u, v, z ``[N, H, D]``, with nonnegative u and v; offsets; and the same as a batch vector."""
     generator = torch.Generator().manual_seed(1)
     counts = torch.tensor(lengths)
     rows = [torch.randn(int(counts.sum()), HEADS, WIDTH, generator=generator) for _ in range(3)]
@@ -77,7 +77,7 @@ def softmax(u: Tensor, v: Tensor, z: Tensor, offsets: Tensor, batch: Tensor) -> 
 
 
 def of_pyg(make: Callable[[], torch.nn.Module]) -> Method:
-    """A linear attention of PyG, which maps its input to queries, keys and values by itself."""
+    """A linear attention of PyG, which includes the projections to queries, keys and values."""
     made: dict[tuple[torch.device, torch.dtype], torch.nn.Module] = {}
 
     def run(u: Tensor, v: Tensor, z: Tensor, offsets: Tensor, batch: Tensor) -> Tensor:
@@ -106,9 +106,9 @@ def gradients(out: Tensor, given: Sequence[Tensor]) -> list[Tensor]:
 
 
 def check(case: str, device: str, dtype: torch.dtype) -> float:
-    """The largest distance of our values and gradients from the definition, relative; stops where it is large.
+    """The largest distance of our values and gradients from the definition, relative; a large one ends the script.
 
-    The longest sequences are cut: the definition takes n² memory for each.
+    The longest sequences are truncated, because the definition takes n² memory for each.
     """
     lengths = [min(length, 600) for length in lengths_of(case, device)[:40]]
     given, offsets, batch = inputs(lengths, device, dtype)
@@ -117,7 +117,7 @@ def check(case: str, device: str, dtype: torch.dtype) -> float:
     pairs = [(found, right), *zip(gradients(found, given), gradients(right, exact), strict=True)]
     worst = max(relative(a.detach(), b.detach()) for a, b in pairs)
     if not worst <= (1e-3 if dtype == torch.float32 else 3e-2):  # TF32 may be on
-        raise SystemExit(f"{case}: wrong by {worst:.1e}; nothing is timed on wrong values")
+        raise SystemExit(f"{case}: values differ by {worst:.1e} from the definition; no timing")
     return worst
 
 

@@ -1,4 +1,4 @@
-"""Forward and backward of a module, and the sizes it is measured at; works with any version of lrga."""
+"""Forward and backward of a module, and the sizes for measurements; works with any version of lrga."""
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -12,7 +12,7 @@ SMALL = {"nodes": 14_384, "graphs": 128, "width": 60, "rank": 30}
 
 
 class Pass:
-    """Forward and backward of a module on one input, with the gradient that reaches its result."""
+    """Forward and backward of a module on one input, with a given gradient of its result."""
 
     def __init__(self, module: nn.Module, x: Tensor, arguments: Iterable[Any] = (), *, autocast: bool = False) -> None:
         self.module, self.x, self.arguments, self.autocast = module, x, tuple(arguments), autocast
@@ -51,7 +51,7 @@ def features(nodes: int, width: int, device: str, dtype: torch.dtype = torch.flo
 
 
 def small_sizes(graphs: int = SMALL["graphs"], nodes: int = SMALL["nodes"]) -> list[int]:
-    """Graphs of about 40 to 190 nodes, so many nodes in all."""
+    """Sizes of graphs of about 40 to 190 nodes, with ``nodes`` nodes in total."""
     sizes = torch.randint(40, 191, (graphs,), generator=torch.Generator().manual_seed(0)).tolist()
     step = 1 if sum(sizes) < nodes else -1
     for i in range(abs(nodes - sum(sizes))):

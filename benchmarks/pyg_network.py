@@ -1,5 +1,5 @@
-"""The networks of the paper on PATTERN as a PyG user writes them: GCNConv or a gated convolution of gathers and
-scatters, LRGA on graphs padded by to_dense_batch, PyTorch's BatchNorm1d; and the same weights as ours."""
+"""The networks of the paper on PATTERN as usual PyG code: GCNConv or a gated convolution of gathers and
+scatters, LRGA on graphs padded by to_dense_batch, PyTorch's BatchNorm1d; and the weights of our networks."""
 
 import torch
 import torch.nn.functional as F
@@ -42,7 +42,7 @@ class PeerGatedGCN(nn.Module):
 
 
 class Peer(nn.Module):
-    """The whole network."""
+    """The complete network."""
 
     def __init__(self, conv: str, width: int, layers: int, rank: int, classes: int = 2) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ class Peer(nn.Module):
 
 
 def peer_loss(scores: Tensor, labels: Tensor, classes: int = 2) -> Tensor:
-    """Cross entropy weighted by class, as the benchmark has it."""
+    """The benchmark's cross entropy weighted by class."""
     count = torch.bincount(labels, minlength=classes)
     weight = (len(labels) - count).float() / len(labels) * (count > 0)
     return F.cross_entropy(scores, labels, weight=weight)
 
 
 def copy_weights(ours: GNN, peer: Peer) -> None:
-    """Gives the peer our weights; every one must find its place."""
+    """Copies our weights to the PyG network; all must match."""
     conv, names = peer.conv, {"encoder.weight": "encoder.embedding.weight"}
     if conv == "gatedgcn":
         names |= {f"edge_encoder.{k}": f"edge_encoder.lin.{k}" for k in ("weight", "bias")}
@@ -95,7 +95,7 @@ def copy_weights(ours: GNN, peer: Peer) -> None:
         names |= {f"head.{2 * j}.{k}": f"head.mlp.lins.{j}.{k}" for k in ("weight", "bias")}
     source, target = dict(ours.named_parameters()), dict(peer.named_parameters())
     if set(names) != set(target) or set(names.values()) != set(source):
-        raise SystemExit("the two models do not have the same parameters: no timing of different models")
+        raise SystemExit("the two models have different parameters; no timing")
     with torch.no_grad():
         for theirs, mine in names.items():
             target[theirs].copy_(source[mine])

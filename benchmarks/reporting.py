@@ -1,4 +1,4 @@
-"""What every script under benchmarks/ does: options ``--json`` and ``--out``, and a record (lrga.speed.record)."""
+"""Shared by all benchmark scripts: options ``--json`` and ``--out``, and a record (lrga.speed.record)."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 from lrga.speed.record import conditions, make_record
 
-STARTED = conditions()  # before a script that imports this measures anything: what else is running
+STARTED = conditions()  # taken at import, before any measurement: the load of the machine
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
@@ -22,9 +22,9 @@ def make_parser(doc: str | None) -> argparse.ArgumentParser:
 def report(
     benchmark: str, rows: list[dict[str, Any]], show: Callable[[Any], None], options: argparse.Namespace, **facts: Any
 ) -> dict[str, Any]:
-    """Writes the record to ``--out``, where that is given, and prints it: as JSON, or as ``show`` does.
+    """Writes the record to ``--out``, if given, and prints it, as JSON or by ``show``.
 
-    ``facts`` are those of :func:`lrga.speed.record.make_record`: device, precision, settings, profiles.
+    ``facts`` are the arguments of :func:`lrga.speed.record.make_record`: device, precision, settings, profiles.
     """
     record = make_record(benchmark, rows, started=STARTED, **facts)
     text = json.dumps(record, indent=1, ensure_ascii=False)

@@ -1,12 +1,12 @@
-"""How a training step grows with the graph: GCN, LRGA + GCN, and GCN with softmax attention where that still fits.
+"""Time and memory of a training step over the graph's size: GCN, LRGA + GCN, and GCN with softmax attention if it fits.
 
     python benchmarks/scale.py [--device cuda] [--max-nodes 10000000] [--json] [--out record.json]
 
-Graphs are synthetic (power-law degrees, communities, 20 edges a node), the networks two layers of width 64. A step is
+Graphs are synthetic (power-law degrees, communities, 20 edges per node), networks two layers of width 64. A step is
 forward, cross entropy, backward and Adam on the whole graph; seconds are the median of the repeats, memory the peak of
-one step beyond graph, features and weights (PyTorch's allocator on a GPU, all tensors alive on a CPU). Correctness
+one step in addition to graph, features and weights (PyTorch's allocator on a GPU, live tensors on a CPU). Correctness
 first: the network with LRGA must agree with the O(n²) definition of the attention on a small graph.
-The exponent of growth is the slope of log seconds over log nodes, of the larger graphs (from 100,000 nodes) and of all.
+The exponent of growth is the slope of log seconds over log nodes, for graphs from 100,000 nodes and for all.
 """
 
 import math
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# Threads that wait shall sleep: spinning ones multiply the time when the machine has other work to do.
+# Waiting threads sleep: spinning threads multiply the time if the machine has other work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
@@ -73,7 +73,7 @@ class Graph:
 
 
 def check(device: str) -> float:
-    """Scores with LRGA in linear time beside its O(n²) definition in float64; raises unless they agree."""
+    """Compares scores with LRGA in linear time and by its O(n²) definition in float64; an error if they differ."""
     graph, scores = Graph(2_000, device), []
     for backend, dtype in (("auto", torch.float32), ("dense", torch.float64)):
         model = make_model("LRGA + GCN", device).to(dtype)
@@ -83,12 +83,12 @@ def check(device: str) -> float:
             scores.append(model(graph.x.to(dtype), graph.edges).double())
     difference = float((scores[0] - scores[1]).norm() / scores[1].norm())
     if not difference < (2e-3 if allows_tf32() else 1e-4):
-        raise SystemExit(f"scores differ by {difference:.1e} from the definition: nothing is timed on wrong values")
+        raise SystemExit(f"scores differ by {difference:.1e} from the definition; no timing")
     return difference
 
 
 def measure(method: str, graph: Graph, device: str, repeats: int, seconds: float) -> dict[str, Any]:
-    """Seconds and bytes of a step; with LRGA also what the attention alone takes of it."""
+    """Seconds and bytes of a step; with LRGA also the share of the attention."""
     model = make_model(method, device)
     adam = torch.optim.Adam(model.parameters(), fused=True)
 
@@ -97,7 +97,7 @@ def measure(method: str, graph: Graph, device: str, repeats: int, seconds: float
         F.cross_entropy(model(graph.x, graph.edges), graph.y).backward()
         adam.step()
 
-    step()  # makes Adam's moments, the layout's caches, and what is compiled on first use
+    step()  # creates Adam's moments and the layout's caches, and compiles
     result: dict[str, Any] = {"peak_bytes": peak_bytes(step, device), "seconds": timed(step, device, repeats, seconds)}
     if method == "LRGA + GCN":
         attention = model.layers[0].attention
@@ -144,7 +144,7 @@ def synchronize(device: str) -> None:
 
 
 def exponent(rows: list[dict[str, Any]], method: str, key: str, *, least: int = 0) -> float | None:
-    """Slope of log ``key`` over log nodes; ``None`` of fewer than two sizes."""
+    """Slope of log ``key`` over log nodes; ``None`` for fewer than two sizes."""
     points = [(r["nodes"], r[key]) for r in rows if r["method"] == method and r.get(key) and r["nodes"] >= least]
     if len(points) < 2:
         return None
@@ -218,7 +218,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--min-nodes", type=int, default=SIZES[0])
     parser.add_argument("--max-nodes", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=at_least_one, default=3)
-    parser.add_argument("--limit", type=float, default=5.0, help="seconds for the repeats of one method on one graph")
+    parser.add_argument("--limit", type=float, default=5.0, help="maximum seconds for one method on one graph")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
     parser.add_argument("--tf32", action="store_true", help="let matrix products on a GPU use TF32")
     arguments = parser.parse_args(given)
@@ -230,7 +230,7 @@ def main(given: Sequence[str] | None = None) -> None:
         span = f"{arguments.min_nodes} and {arguments.max_nodes}"
         parser.error(f"none of the sizes {known} between {span}")
     if arguments.out is not None and not arguments.out.parent.is_dir():
-        parser.error(f"--out {arguments.out}: there is no folder {arguments.out.parent}")
+        parser.error(f"--out {arguments.out}: the folder {arguments.out.parent} does not exist")
     need_device(arguments.device)
     progress = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
     rows, settings = run_all(arguments.device, sizes, arguments.repeats, arguments.limit, progress)

@@ -1,9 +1,9 @@
 """Writes the tables of four documents from the records in reproduction/results/.
 
     python benchmarks/tables.py          # refresh the documents
-    python benchmarks/tables.py --check  # exit code 1 where one differs from the records
+    python benchmarks/tables.py --check  # exit code 1 if one differs from the records
 
-In the documents every table stands between two comments, ``<!-- table: NAME -->`` and ``<!-- end -->``; what is between
+In the documents every table is between two comments, ``<!-- table: NAME -->`` and ``<!-- end -->``; the text between
 them is replaced.
 """
 
@@ -26,18 +26,18 @@ DOCUMENTS = (
     *(ROOT / "docs" / "results" / f"{name}.md" for name in ("performance", "scale")),
 )
 BLOCK = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-QUIET = 0.5  # load average of the minute before a record was begun
+QUIET = 0.5  # load average of the minute before a benchmark started
 COMMAND = "python benchmarks/gpu.py --out reproduction/results/speed/gpu-h200.json"
 
 
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is text and whose others are numbers."""
+    """A table with text in the first column and numbers in the others."""
     line = "|".join(["---", *["---:"] * (len(headings) - 1)])
     return "\n".join(f"| {' | '.join(row)} |" if row is not None else f"|{line}|" for row in [headings, None, *rows])
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """With about so many significant digits, ``–`` for nothing."""
+    """A number with some significant digits; ``–`` for ``None``."""
     if value is None:
         return "–"
     if value >= 100:
@@ -46,13 +46,13 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def read(name: str, folder: Path) -> dict[str, Any] | None:
-    """A record, in the form of lrga.speed.record; ``None`` where there is none of that name."""
+    """A record, in the form of lrga.speed.record; or ``None``."""
     path = folder / "speed" / f"{name}.json"
     if not path.is_file():
         return None
     record = json.loads(path.read_text(encoding="utf-8"))
     if (problem := problem_of(record)) is not None:
-        raise SystemExit(f"{path} is no record of a benchmark: {problem}")
+        raise SystemExit(f"{path} is not a valid benchmark record: {problem}")
     return record
 
 
@@ -81,7 +81,7 @@ def gpu_rows(record: Mapping[str, Any], cases: Callable[[str], bool], first: str
 
 
 def gpu_short(record: Mapping[str, Any]) -> str:
-    """Ours beside the named baselines, both launches of both, for the README."""
+    """Our times and those of the named baselines, eager and replayed, for the README."""
     headings = ["", "baseline", "theirs, eager", "theirs, replayed", "ours, eager", "ours, replayed", "times faster"]
     cases = [
         ["a training step on PATTERN, LRGA + GCN", "as a PyG user writes it", "step LRGA + GCN", "PyG"],
@@ -109,7 +109,7 @@ def gpu_short(record: Mapping[str, Any]) -> str:
 
 
 def conditions(record: Mapping[str, Any]) -> str:
-    """Of what commit, when and beside what a record was made, as far as it says."""
+    """Commit, date and load of a record, if known."""
     known = {"commit": record["commit"], "date": (record["date"] or "")[:10], "load": _load(record)}
     parts = [f"{name} {value}" for name, value in known.items() if value]
     parts += ["nothing else running"] * is_quiet(record)
@@ -127,7 +127,7 @@ def _load(record: Mapping[str, Any]) -> str:
 
 
 def is_quiet(record: Mapping[str, Any]) -> bool:
-    """Whether the record shows that nothing else ran when it was begun."""
+    """Whether the record shows that nothing else was running at its start."""
     load = record["load"]
     if load is None or load["cores"] is None or load["average"] is None or load["average"] >= QUIET:
         return False
@@ -152,7 +152,7 @@ def gpu_facts(record: Mapping[str, Any]) -> str:
 
 
 def eager_table(folder: Path) -> str:
-    """What an ordinary training loop pays, beside an earlier version."""
+    """Times of an ordinary training loop, compared with an earlier version."""
     record = read("eager-h200", folder)
     if record is None:
         return "No record yet: `python benchmarks/eager.py --baseline SRC` makes it."
@@ -166,7 +166,7 @@ def eager_table(folder: Path) -> str:
 
 
 def cells_table(folder: Path) -> str:
-    """A step of every network of Table 3, both loops."""
+    """A step of every network of Table 3, in both loops."""
     record = read("cells-h200", folder)
     if record is None:
         return "No record yet."
@@ -182,7 +182,7 @@ def cells_table(folder: Path) -> str:
 
 
 def attention_table(folder: Path) -> str:
-    """The attention beside others on a CPU."""
+    """The attention compared with others on a CPU."""
     record = read("attention-cpu", folder)
     if record is None:
         return "No record yet."
@@ -213,7 +213,7 @@ def training_table(folder: Path) -> str:
 
 
 def slope(record: Mapping[str, Any], method: str, key: str, least: int) -> float | None:
-    """The exponent of growth with the nodes, of at least so many; ``None`` of fewer than two sizes."""
+    """The exponent of growth with the nodes, from ``least`` nodes on; ``None`` for fewer than two sizes."""
     rows = [row for row in record["rows"] if row["method"] == method and key in row and row["nodes"] >= least]
     points = [(math.log(row["nodes"]), math.log(row[key])) for row in rows]
     return statistics.linear_regression(*zip(*points, strict=True)).slope if len(points) > 1 else None
@@ -316,11 +316,11 @@ TABLES: dict[str, Callable[[Path], str]] = {
 
 
 def refreshed(text: str, folder: Path = RECORDS) -> str:
-    """The document with its tables made anew; a name that is no table is refused."""
+    """The document with its tables generated again; an unknown name is an error."""
 
     def table(match: re.Match[str]) -> str:
         if match["name"] not in TABLES:
-            raise SystemExit(f"there is no table {match['name']!r}; there are {', '.join(TABLES)}")
+            raise SystemExit(f"expected one of the tables {', '.join(TABLES)}, got {match['name']!r}")
         return f"{match[1]}\n{TABLES[match['name']](folder)}\n\n{match[3]}"
 
     return BLOCK.sub(table, text)
@@ -328,16 +328,16 @@ def refreshed(text: str, folder: Path = RECORDS) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 where something would change")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if a document would change")
     options = parser.parse_args(arguments)
     for document in DOCUMENTS:
         before = document.read_text(encoding="utf-8")
         after = refreshed(before)
         if options.check and before != after:
-            sys.exit(f"{document.name} is not what the records say: run benchmarks/tables.py")
+            sys.exit(f"{document.name} differs from the records: run benchmarks/tables.py")
         if not options.check:
             document.write_text(after, encoding="utf-8")
-            print(f"{document.name} " + ("is as it was" if before == after else "was refreshed"), file=sys.stderr)
+            print(f"{document.name} " + ("is unchanged" if before == after else "was updated"), file=sys.stderr)
 
 
 if __name__ == "__main__":

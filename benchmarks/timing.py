@@ -1,4 +1,4 @@
-"""What the benchmarks share: what they need to run; of a GPU replays of CUDA graphs, medians, speeds, memory."""
+"""Shared by the benchmarks: requirements, replays of CUDA graphs, medians, speeds and memory."""
 
 import argparse
 import statistics
@@ -15,13 +15,13 @@ MIB = 2**20
 
 
 def need_device(device: str) -> None:
-    """Ends the script, in words, where ``device`` is a GPU and there is none."""
+    """Ends the script with an error if ``device`` is a GPU and there is none."""
     if device != "cpu" and not torch.cuda.is_available():
         raise SystemExit(str(DeviceError("a CUDA GPU", "none that PyTorch sees", "run it on a machine with one")))
 
 
 def need_kernels(device: str) -> None:
-    """The same for scripts that launch Triton kernels: on a CPU only its interpreter does."""
+    """The same for scripts that launch Triton kernels: on a CPU they need its interpreter."""
     from lrga.ops._triton import has_triton, why_not_triton
 
     need_device(device)
@@ -34,20 +34,20 @@ def need_kernels(device: str) -> None:
 
 
 def at_least_one(text: str) -> int:
-    """The type of ``--repeats`` and the like: a median of no time is none."""
+    """The type of options such as ``--repeats``: an integer of at least 1."""
     if not text.strip().isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
     return int(text)
 
 
 def replay_ms(run: Callable[[], Any], repeats: int = 15, *, inner: int = 1) -> float:
-    """Milliseconds of ``run`` when a CUDA graph of ``inner`` of them is replayed, the median."""
+    """Milliseconds of ``run`` in a replayed CUDA graph of ``inner`` runs, the median."""
     replay = captured(lambda: [run() for _ in range(inner)])
     return event_ms(replay, repeats=repeats) / inner
 
 
 def captured(run: Callable[[], Any]) -> Callable[[], None]:
-    """``run`` recorded as a CUDA graph; calling it replays it."""
+    """``run`` captured as a CUDA graph; calling the result replays it."""
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
@@ -74,7 +74,7 @@ def event_ms(run: Callable[[], Any], *, repeats: int = 15, warm_ups: int = 3) ->
 
 
 def wall_ms(run: Callable[[], Any], device: str, *, repeats: int = 7, inner: int = 1, warm_ups: int = 1) -> float:
-    """Milliseconds of the clock for ``run``, waiting for the GPU after every ``inner`` of them, the median."""
+    """Milliseconds of wall time for ``run``, synchronising the GPU after every ``inner`` runs, the median."""
     times = []
     for _ in range(warm_ups + repeats):
         synchronize(device)
@@ -92,9 +92,9 @@ def synchronize(device: str) -> None:
 
 
 def copy_rate(megabytes: int) -> float:
-    """Bytes a second that a kernel reads and writes which copies so many megabytes.
+    """Bytes per second read and written by a kernel that copies ``megabytes``.
 
-    ``copy_`` would not do: in a CUDA graph it becomes a node of the copy engine, at two thirds of a kernel's speed.
+    ``copy_`` is not used: in a CUDA graph it runs on the copy engine, at two thirds of a kernel's speed.
     """
     a = torch.randn(megabytes * MIB // 4, device="cuda")
     b = torch.empty_like(a)
@@ -102,8 +102,8 @@ def copy_rate(megabytes: int) -> float:
 
 
 def workspace_mb(run: Callable[[], Iterable[Tensor]]) -> float:
-    """Megabytes (2²⁰) that ``run`` takes at its peak beyond what was there before and what it returns."""
-    list(run())  # libraries make their own workspaces at the first call
+    """Peak megabytes (2²⁰) of ``run`` in addition to earlier memory and its results."""
+    list(run())  # libraries allocate workspaces at the first call
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -115,7 +115,7 @@ def workspace_mb(run: Callable[[], Iterable[Tensor]]) -> float:
 
 
 def relative(a: Tensor, b: Tensor) -> float:
-    """The distance of a from b in the Euclidean norm, as a part of b's."""
+    """The distance of a from b in the Euclidean norm, relative to the norm of b."""
     return float((a.double() - b.double()).norm() / b.double().norm().clamp(min=1e-30))
 
 
@@ -134,7 +134,7 @@ def kernels_of(run: Callable[[], Any], most: int = 15) -> list[dict[str, Any]]:
 
 
 def take_profiles(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What ``kernels_of`` found for some rows under ``profile``, taken out of them: a flat list."""
+    """Moves the results of ``kernels_of`` from the ``profile`` of rows to a flat list."""
     return [
         {"case": row["case"], **({"precision": row["precision"]} if "precision" in row else {}), **kernel}
         for row in rows

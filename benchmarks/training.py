@@ -1,8 +1,8 @@
-"""One training step on PATTERN on the CPU: ours beside the same model as a PyG user writes it, in the same run.
+"""One training step on PATTERN on the CPU: ours and the same model as usual PyG code, in the same run.
 
     python benchmarks/training.py [--json]
 
-A step is everything: cutting the next batch of 64 shuffled graphs, forward, loss, backward, Adam. The peer has PyG's
+A step includes the next batch of 64 shuffled graphs, forward, loss, backward and Adam. The peer has PyG's
 DataLoader, GCNConv (or the gated convolution with gathers and scatters), and LRGA on graphs padded by to_dense_batch.
 Correctness first: with the same weights, on the same graphs, the loss of the first step must agree to 1e-4.
 """
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# Threads that wait shall sleep: spinning ones multiply the time of both sides when the machine has other work to do.
+# Waiting threads sleep: spinning threads multiply the time of both sides if the machine has other work.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
@@ -35,13 +35,13 @@ WANTED = {"gcn": 2.0, "gatedgcn": 1.3}  # times as fast
 
 
 def endless(loader: Callable[[], Iterator]) -> Iterator:
-    """Epoch after epoch."""
+    """Batches of one epoch after another."""
     while True:
         yield from loader()
 
 
 def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, Any]:
-    """Checks the first loss, then times ``steps`` steps of both in turns."""
+    """Checks the first loss, then times ``steps`` steps of both alternately."""
     torch.manual_seed(0)
     ours = GNN(3, WIDTH, CLASSES, LAYERS, conv=conv, rank=RANK, encoder="embedding")
     peer = Peer(conv, WIDTH, LAYERS, RANK, CLASSES).train()
@@ -71,10 +71,10 @@ def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, Any]:
     first = list(range(min(BATCH_SIZE, len(graphs))))
     losses = our_step(graphs.batch(first)), peer_step(Batch.from_data_list([data[i] for i in first]))
     if abs(losses[0] - losses[1]) > 1e-4:
-        raise SystemExit(f"first loss {losses[0]:.6f} beside {losses[1]:.6f}: no timing on wrong results")
+        raise SystemExit(f"first losses {losses[0]:.6f} and {losses[1]:.6f} differ; no timing")
     seconds: dict[str, list[float]] = {"ours": [], "peer": []}
     for _ in range(steps):
-        for name, step in (("ours", our_step), ("peer", peer_step)):  # in turns: both meet the same load
+        for name, step in (("ours", our_step), ("peer", peer_step)):  # alternately, so both have the same load
             start = time.perf_counter()
             step()
             seconds[name].append(time.perf_counter() - start)
@@ -107,9 +107,9 @@ def show(record: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--models", nargs="+", choices=tuple(WANTED), default=tuple(WANTED), help="which to measure")
+    parser.add_argument("--models", nargs="+", choices=tuple(WANTED), default=tuple(WANTED), help="networks to measure")
     parser.add_argument("--graphs", type=int, default=256, help="graphs of PATTERN to train on, at least 64")
-    parser.add_argument("--steps", type=int, default=12, help="steps timed of each; the median counts")
+    parser.add_argument("--steps", type=int, default=12, help="timed steps of each; the median is reported")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads of torch")
     arguments = parser.parse_args()
     if arguments.graphs < BATCH_SIZE or arguments.steps < 1:

@@ -1,9 +1,9 @@
-"""A step of Node2Vec's vectors, loss and gradients: ours beside the loss of PyG's Node2Vec, in the same run.
+"""A step of Node2Vec's vectors, loss and gradients: ours against PyG's Node2Vec, in the same run.
 
     python benchmarks/vectors.py [--device cuda] [--repeats 7] [--json] [--out FILE]
 
-Both get the same walks over a table of ogbl-ddi's size. PyG looks up the vectors of every window of a walk, as its
-sampler cuts them (the time of the cutting is not counted); ours looks up those of the walk. Correctness first: loss and
+Both get the same walks over a table of ogbl-ddi's size. PyG looks up the vectors of each window of a walk, split by its
+sampler (splitting is not timed); ours looks up those of the walk. Correctness first: loss and
 gradients must agree.
 """
 
@@ -21,14 +21,14 @@ from torch_geometric.nn import Node2Vec as PygNode2Vec
 from lrga.models.embeddings import Node2Vec
 
 NODES, CHANNELS = 4_267, 128
-CASES = {  # nodes of a walk and of a window, walks of a batch
+CASES = {  # nodes per walk and per window, walks per batch
     "OGB's Node2Vec": (40, 20, 2_560),
     "windows of DeepWalk": (80, 3, 160),
 }
 
 
 class PygLoss(nn.Module):
-    """The loss of PyG's class, which itself cannot be made where PyG's compiled walks are not installed."""
+    """The loss of PyG's class, which itself needs PyG's compiled walks."""
 
     EPS, loss = 1e-15, PygNode2Vec.loss
 
@@ -38,19 +38,19 @@ class PygLoss(nn.Module):
 
 
 class Step:
-    """Loss and gradients of the same walks, by either.
+    """Loss and gradients of the same walks, by both implementations.
 
     Args:
-        length: Nodes of a walk.
-        window: Nodes of a window.
-        walks: How many.
-        device: Where.
+        length: Nodes per walk.
+        window: Nodes per window.
+        walks: Number of walks.
+        device: Device of the tensors.
     """
 
     def __init__(self, length: int, window: int, walks: int, device: str) -> None:
         torch.manual_seed(0)
         self.model, self.window = Node2Vec(NODES, CHANNELS).to(device), window
-        # As training makes them: where products come near 17, PyG's loss loses its gradient in float32.
+        # As in training: if products are near 17, PyG's loss loses its gradient in float32.
         nn.init.normal_(self.model.embedding.weight, std=0.1)
         self.near, self.far = (torch.randint(NODES, (walks, length), device=device) for _ in range(2))
         self.windows = [torch.cat(part.unfold(1, window, 1).unbind(1)) for part in (self.near, self.far)]
@@ -63,7 +63,7 @@ class Step:
         return self._step(lambda: self.peer.loss(*self.windows))
 
     def check(self) -> float:
-        """How far the gradients are apart, as a part of PyG's; ends the script where they or the losses differ."""
+        """The relative difference of the gradients; ends the script if they or the losses differ."""
         loss, own = self.ours(), self.model.embedding.weight.grad
         expected, theirs = self.pyg(), self.model.embedding.weight.grad
         assert own is not None
@@ -71,7 +71,7 @@ class Step:
         off = relative(own, theirs)
         if not (off < 1e-4 and abs(float(loss - expected)) < 1e-4 * float(expected)):
             raise SystemExit(
-                f"losses {float(loss):.6f} and {float(expected):.6f}, gradients {off:.1e} apart: no timing"
+                f"losses {float(loss):.6f} and {float(expected):.6f}, gradients differ by {off:.1e}; no timing"
             )
         return off
 

@@ -1,9 +1,9 @@
-"""Steps of random walk a second: ours beside a plain Python walker, on the CPU, in the same run.
+"""Random walk steps per second: ours against a plain Python walker, on the CPU, in the same run.
 
     python benchmarks/walks.py [--ddi FOLDER] [--json] [--out FILE]
 
-Correctness first: every step must follow an edge, and the chances of a biased step must be Node2Vec's. Graphs have the
-sizes of OGB's sets; --ddi takes the real files of ogbl-ddi, and --large adds a graph as large as ogbl-ppa.
+Correctness first: every step must follow an edge, and biased steps must have Node2Vec's probabilities. Graphs have the
+sizes of OGB's sets; --ddi uses the real files of ogbl-ddi, and --large adds a graph as large as ogbl-ppa.
 """
 
 import random
@@ -22,14 +22,14 @@ from lrga.data import load
 from lrga.data.links.walks import Walker
 from lrga.ops.neighbors.edges import EdgeLayout
 
-WANTED = {"uniform": 10e6, "biased": 3e6}  # steps a second on two cores
+WANTED = {"uniform": 10e6, "biased": 3e6}  # steps per second on two cores
 SIZES = {"ddi": (4_267, 1_067_911), "collab": (235_868, 1_179_052), "ppa": (576_289, 21_231_931)}
 BIASES = ((1.0, 0.5), (0.5, 2.0))
 LENGTH = 10
 
 
 def random_graph(nodes: int, edges: int) -> EdgeLayout:
-    """Both directions of random edges, hubs among the nodes."""
+    """Both directions of random edges, including hubs."""
     generator = torch.Generator().manual_seed(0)
     ends = torch.rand(2, edges, generator=generator, dtype=torch.float64).square_().mul_(nodes).long()
     ends[1] = torch.randint(nodes, (edges,), generator=generator)
@@ -40,7 +40,7 @@ def random_graph(nodes: int, edges: int) -> EdgeLayout:
 
 
 def check(layout: EdgeLayout) -> None:
-    """Steps follow edges; biased steps have the right chances from a hub."""
+    """Steps follow edges; biased steps from a hub have the right probabilities."""
     keys = (layout.source * layout.num_nodes + layout.target).unique()
     generator = torch.Generator().manual_seed(0)
     start = torch.randint(layout.num_nodes, (2_000,), generator=generator)
@@ -49,11 +49,11 @@ def check(layout: EdgeLayout) -> None:
         walks = Walker(layout, p=p, q=q).walk(start, 5, generator=generator)
         steps = walks[:, :-1] * layout.num_nodes + walks[:, 1:]
         if not bool(torch.isin(steps, keys).all()):
-            raise SystemExit("a step along no edge: no timing on wrong results")
+            raise SystemExit("a step does not follow an edge; no timing")
 
 
 def ours(layout: EdgeLayout, p: float, q: float, repeats: int) -> float:
-    """Steps a second, the best of ``repeats``."""
+    """Steps per second, the best of ``repeats``."""
     walker, generator = Walker(layout, p=p, q=q), torch.Generator().manual_seed(1)
     start = torch.randint(layout.num_nodes, (400_000,), generator=generator)
     best = 0.0
@@ -65,7 +65,7 @@ def ours(layout: EdgeLayout, p: float, q: float, repeats: int) -> float:
 
 
 def plain_python(layout: EdgeLayout, p: float, q: float, walks: int = 1_500) -> float:
-    """The same by lists and sets, a step at a time, as networkx-based implementations walk."""
+    """The same with lists and sets, one step at a time, as in implementations based on networkx."""
     source = layout.transposed
     pointers, targets = layout.out_ptr.tolist(), source.source
     drawn = random.Random(0)

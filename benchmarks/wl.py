@@ -1,10 +1,10 @@
-"""1-WL beside networkx on graphs of 100,000 edges, and how the time of 2-FWL grows with the number of nodes.
+"""1-WL against networkx on graphs of 100,000 edges, and how the time of 2-FWL grows with the number of nodes.
 
     python benchmarks/wl.py [--json] [--repeats 5] [--largest 400] [--device cpu]
 
 Correctness comes first: on each large graph the classes of nodes after the last iteration are compared with those of
 networkx, and 2-FWL with its definition in plain Python; a difference ends the run. Then both sides start from their own
-graph object and do the same number of iterations; reading a networkx graph into ours is timed by itself. One thread.
+graph object and do the same number of iterations; converting a networkx graph to ours is timed separately. One thread.
 """
 
 import math
@@ -91,7 +91,7 @@ def one_dimension(repeats: int) -> list[dict[str, Any]]:
 
 
 def by_definition(graph: LabelledGraph) -> np.ndarray:
-    """2-FWL as it is written down, with dictionaries."""
+    """2-FWL by its definition, with dictionaries."""
     types, count = pair_types(join([graph]))
     size, colours = graph.num_nodes, types[0].tolist()
     while True:
@@ -171,9 +171,9 @@ def show(result: dict[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--repeats", type=at_least_one, default=5, help="timings of which the median is taken")
+    parser.add_argument("--repeats", type=at_least_one, default=5, help="number of timings; the median is reported")
     parser.add_argument("--largest", type=int, default=400, help="nodes of the largest graph for 2-FWL")
-    parser.add_argument("--device", default="cpu", help="where 2-FWL runs")
+    parser.add_argument("--device", default="cpu", help="device of 2-FWL")
     options = parser.parse_args(arguments)
     need_device(options.device)
     torch.set_num_threads(1)

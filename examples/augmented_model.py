@@ -1,10 +1,11 @@
-"""A whole PyG model augmented in one line, trained, and explained on a page.
+"""Augments a PyG model in one line, trains it, and writes a page that explains it.
 
     python examples/augmented_model.py [page.html]
 
-In every generated graph one node is the key; the others must say whether their colour is the key's. The graphs are
-chains without an edge between them, so that no convolution can carry the key's colour to another chain: the plain model
-learns nothing but how common a match is, the augmented one attends to the key. The page shows that: click on any node.
+In every generated graph one node is the key; the other nodes must predict whether their colour equals the key's. A
+graph consists of unconnected chains, so no convolution can carry the colour of the key to another chain. The plain
+model therefore learns only how frequent equal colours are, while the augmented model attends to the key. The page shows
+this: click on any node.
 """
 
 import sys
@@ -21,7 +22,7 @@ COLOURS = 4
 
 
 class Network(nn.Module):
-    """A model as one finds it in a tutorial; nothing in it knows of LRGA."""
+    """A model as in a PyG tutorial, without any LRGA code."""
 
     def __init__(self, hidden: int = 32) -> None:
         super().__init__()
@@ -72,15 +73,15 @@ def main() -> None:
     generator = torch.Generator().manual_seed(0)
     graphs, unseen = [chains(generator) for _ in range(600)], [chains(generator) for _ in range(200)]
     plain = Network()
-    augmented = lrga.augment(plain, rank=16)  # a copy: plain stays as it is
-    print(f"plain      {accuracy(train(plain, graphs), unseen):.1%} of the nodes of unseen graphs right")
+    augmented = lrga.augment(plain, rank=16)  # a copy: plain is not changed
+    print(f"plain      {accuracy(train(plain, graphs), unseen):.1%} of the nodes of unseen graphs correct")
     print(f"augmented  {accuracy(train(augmented, graphs), unseen):.1%}")
 
     found = lrga.explain.explain_model(
         augmented, unseen[0], name="the augmented model", classes=("other", "as the key")
     )
     for layer in found.layers:
-        matrix = layer.matrix()  # all of it is at least 0
+        matrix = layer.matrix()  # all entries are nonnegative
         share = matrix[:, 0].sum() / max(matrix.sum(), 1e-12)
         print(f"{layer.name}: {share:.0%} of the attention is on the key, one node of {found.num_nodes}")
     lrga.explain.write_explorer(found, page)

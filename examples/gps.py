@@ -1,8 +1,8 @@
-"""LRGA as the global part of PyG's GPSConv, beside the linear attention that PyG puts there.
+"""LRGA as the global attention of PyG's GPSConv, compared with PyG's own linear attention.
 
-Trains the same two-layer network twice to find, in graphs of isolated pairs, which nodes lie above the mean of their
-graph: a question about the whole graph that no edge answers. Both learn it; only with LRGA is the answer for a graph
-independent of the other graphs in its batch. Run it with `python examples/gps.py`.
+Trains a two-layer network with each attention. In graphs of isolated pairs, it predicts which nodes are above the mean
+of their graph; the edges do not contain this information. Both networks learn it, but only with LRGA is the result for
+a graph independent of the other graphs in its batch. Run it with `python examples/gps.py`.
 """
 
 import torch
@@ -64,7 +64,7 @@ def report(name: str, model: Network) -> None:
     alone = torch.cat([model(Batch.from_data_list([graph])) for graph in graphs])
     accuracy = ((together > 0) == data.y.bool()).float().mean().item()
     leak = ((together - alone).norm() / alone.norm()).item()
-    print(f"{name:<28} {accuracy:.1%} of nodes right; a batch differs from its graphs alone by {leak:.1e}")
+    print(f"{name:<28} {accuracy:.1%} of nodes correct; difference of a batch from its graphs alone: {leak:.1e}")
 
 
 if __name__ == "__main__":

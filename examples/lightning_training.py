@@ -1,11 +1,11 @@
-"""An augmented PyG model trained by Lightning: nothing in it is special to LRGA but one line.
+"""An augmented PyG model trained by Lightning; only one line is specific to LRGA.
 
     pip install 'lrga[lightning]'
     python examples/lightning_training.py [checkpoints]
 
-Every generated graph is a ring of nodes of two kinds, and every node must tell which kind is the more frequent one. By
-its convolutions a node sees two steps of the ring, by the attention all of it. The best checkpoint is loaded again and
-tested on unseen graphs.
+Every generated graph is a ring of nodes of two kinds, and every node must predict which kind is more frequent. The
+convolutions see two steps of the ring, the attention sees the whole ring. The best checkpoint is loaded and tested on
+unseen graphs.
 """
 
 import sys
@@ -46,7 +46,7 @@ class Network(lightning.LightningModule):
 
 
 def ring(generator: torch.Generator) -> Data:
-    nodes = 2 * int(torch.randint(10, 20, (), generator=generator)) + 1  # odd: one kind is the more frequent
+    nodes = 2 * int(torch.randint(10, 20, (), generator=generator)) + 1  # odd: one kind is more frequent
     kind = torch.randint(2, (nodes,), generator=generator)
     steps = torch.stack([torch.arange(nodes), torch.arange(nodes).roll(1)])
     majority = int(2 * int(kind.sum()) > nodes)
@@ -75,7 +75,7 @@ def main() -> None:
     trainer.fit(Network(), DataLoader(train, batch_size=32, shuffle=True), DataLoader(val, batch_size=100))
     network = Network.load_from_checkpoint(best.best_model_path)
     (found,) = trainer.test(network, DataLoader(test, batch_size=200), verbose=False)
-    print(f"{found['accuracy']:.1%} of the nodes of unseen graphs right")
+    print(f"{found['accuracy']:.1%} of the nodes of unseen graphs correct")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Predict missing links of your own graph, from an edge list to the ten likeliest new ones.
+"""Predicts missing links of your own graph, from an edge list to the ten most likely new links.
 
     python examples/link_prediction.py [edges.csv]
 
-Without a file a small social network is made: people of four clubs, who know each other mostly within their club. The
-network sees 80 % of the acquaintances and is asked which of the others, hidden among pairs of strangers, are true.
-The same from the command line:
+Without a file, a small social network is generated: people of four clubs, who mostly know people of their own club. The
+model is trained on 80 % of the links and must distinguish the other links from random pairs. The same from the command
+line:
 
     lrga train ./edges.csv --task link --model gcn --split-by time
     lrga predict runs/edges-lrga-gcn-seed41 --node ann --top-k 10
@@ -22,7 +22,7 @@ from lrga.training.presets import make_config
 
 
 def social_network(path: Path, people: int = 120, clubs: int = 4) -> Path:
-    """An edge list with a header and the year in which two people met."""
+    """Writes an edge list with a header and the year in which two people met."""
     drawn = random.Random(0)
     lines = ["source,target,year"]
     for a in range(people):
@@ -48,11 +48,11 @@ def main() -> None:
             str(edges), data_options={"task": "link"}, lrga=lrga, hidden=32, max_epochs=60, lr=0.01, seed=0, **rank
         )
         result = train(config, folder / f"run-{'lrga' if lrga else 'plain'}", data=data)
-        print(f"{'LRGA + GCN' if lrga else 'GCN':10} test AUC {result.test:.3f} (best epoch in validation)")
+        print(f"{'LRGA + GCN' if lrga else 'GCN':10} test AUC {result.test:.3f} (best validation epoch)")
 
     scorer = LinkScorer.of(folder / "run-lrga", data=data)
     node = scorer.name(0)
-    print(f"likeliest new links of {node}:")
+    print(f"most likely new links of {node}:")
     for other, score in scorer.top(0, 5):
         print(f"  {scorer.name(other):12} {score:.3f}")
 

@@ -1,10 +1,10 @@
-"""Trains LRGA + GCN on one graph whose nodes are divided between processes; the losses are those of one process.
+"""Trains LRGA + GCN on one graph partitioned between processes; the losses equal those of one process.
 
     torchrun --nproc-per-node 4 examples/partitioned.py --nodes 100000
     torchrun --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint HOST:29500 examples/partitioned.py
 
-The first process shows the loss and, once, the bytes that it sends in a step.
-Run as ``python examples/partitioned.py`` it trains on the whole graph, to the same losses.
+The first process prints the loss of each step and, once, the bytes that it sends per step.
+``python examples/partitioned.py`` trains on the whole graph in one process, with the same losses.
 """
 
 import argparse
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--conv", default="gcn", choices=["gcn", "gat", "gatedgcn", "graphsage", "gin"])
-    parser.add_argument("--rank", type=int, default=32, help="the paper's κ; 0 leaves the attention out")
+    parser.add_argument("--rank", type=int, default=32, help="the paper's κ; 0 omits the attention")
     parser.add_argument("--partition", default="blocks", choices=["blocks", "metis"])
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     options = parser.parse_args()
@@ -34,8 +34,8 @@ def main() -> None:
 def train(options: argparse.Namespace) -> None:
     gpu = options.device != "cpu" and torch.cuda.is_available()
     device = torch.device("cuda", torch.cuda.current_device()) if gpu else torch.device("cpu")
-    # Every process makes the same graph and keeps its part. (A graph too large for that: hand partition_graph the
-    # edges that end in this rank's nodes.)
+    # Every process generates the same graph and keeps its part. (For a graph that is too large for this, pass only
+    # the incoming edges of this rank's nodes to partition_graph.)
     graph = synthetic_graph(options.nodes, 20, features=64, classes=4)
     part = partition_graph(graph.edge_index, graph.num_nodes, method=options.partition, device=device)
     torch.manual_seed(0)

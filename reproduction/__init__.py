@@ -1,1 +1,1 @@
-"""What surrounds the package: ablations, verification, the theory that trains, the scripts that write pages."""
+"""Code around the package: ablations, verification, theory experiments with training, scripts that write pages."""

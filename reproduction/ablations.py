@@ -1,6 +1,6 @@
-"""What the tables leave to be explained: sentences of the paper's text, and choices that move a cell, as experiments.
+"""Ablations: experiments on claims in the paper's text and on choices that change a cell of its tables.
 
-Each is a small table of its own: cells of Tables 1 to 3 beside the same with one thing changed.
+Each is a small table: cells of Tables 1 to 3, and the same cells with one change.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,19 +31,19 @@ Options = dict[str, Any]
 
 @dataclass(frozen=True)
 class Part:
-    """One experiment: what it asks, and its cells for given seeds and options."""
+    """One experiment: its question, and its cells for given seeds and options."""
 
     question: str
     cells: Callable[[Seeds, Options], list[Cell]]
 
 
 def _later(cells: Callable[[Seeds, Options], list[Cell]]) -> Callable[[Seeds, Options], list[Cell]]:
-    """The same cells with the later layers, unless others are asked for: experiments change one thing of one base."""
+    """The same cells with the later layers by default, so that experiments change one option of a common base."""
     return lambda seeds, options: cells(seeds, {"preset": LATER} | options)
 
 
 def _variant(cell: Cell, text: str, **purpose: Any) -> Cell:
-    """The cell with a word that tells it from the others of its part; what is changed on purpose is no deviation."""
+    """The cell with the label of its variant; the intended changes are not reported as deviations."""
     protocol = None if cell.protocol is None else cell.protocol.changed(**purpose)
     return replace(cell, labels={**cell.labels, "variant": text}, protocol=protocol)
 
@@ -61,12 +61,12 @@ _PATTERN_GATED = _pairs(("PATTERN",), "gatedgcn", "100K")
 
 
 def _noisy(model: str, lrga: bool = True) -> dict[str, Any]:
-    """A cell of Table 3, random features on PATTERN; these lie far from the printed numbers."""
+    """A cell of Table 3, random features on PATTERN; far from the printed numbers."""
     return {"model": model, "lrga": lrga, "noise": True}
 
 
 def _cell(which: dict[str, Any], seeds: Seeds, options: Options) -> Cell:
-    """The cell of Table 1, or of Table 3 where there is noise, which its name then says."""
+    """The cell of Table 1, or with random features that of Table 3; its label then says so."""
     if "noise" not in which:
         return table1(**which, seeds=seeds, **options)
     cell = table3(which["model"], lrga=which["lrga"], seeds=seeds, **options)
@@ -78,7 +78,7 @@ def _presets(seeds: Seeds, options: Options) -> list[Cell]:
     cluster = [*_pairs(("CLUSTER",), "gat", "100K"), *_pairs(("CLUSTER",), "gatedgcn", "500K")]
     plain = [which for which in cluster if not which["lrga"]]
     zinc = [which for model in ("gcn", "gat", "gatedgcn") for which in _pairs(("ZINC",), model, "500K")]
-    large = [which for which in zinc if which["lrga"] or which["model"] == "gcn"]  # the others are as printed
+    large = [which for which in zinc if which["lrga"] or which["model"] == "gcn"]  # others match the paper
     augmented = [_noisy(model) for model in ("gat", "graphsage", "gin")]
     noisy = [*(_noisy(model, False) for model in ("gcn", "gatedgcn", "gin")), *augmented]
     cells = []
@@ -99,7 +99,7 @@ def _wirings(seeds: Seeds, options: Options) -> list[Cell]:
     cells = []
     for which, names in asked:
         variants = [(name, {"wiring": name}) for name in names]
-        if which["model"] == "gat":  # one norm a layer, inside (two names of one network) or after m5
+        if which["model"] == "gat":  # one norm per layer, inside (two names of one network) or after m5
             outer = {"wiring": "outer-norm"}
             variants.append(("outer-norm", outer))
             if which.get("budget") == "100K":
@@ -129,7 +129,7 @@ def _draws(seeds: Seeds, options: Options) -> list[Cell]:
     plain = [which for which in _pairs(SBM, "gat", "100K") if not which["lrga"]]
     cells = []
     for which in [*_pairs(SBM, "gcn", "100K"), *_pairs(SBM, "gatedgcn", "100K"), *plain]:
-        for draw in (41, 42, 43):  # 41 is what a set is generated from unless asked otherwise
+        for draw in (41, 42, 43):  # 41 is the default seed of generated data sets
             seed = {} if draw == 41 else {"seed": draw}
             data = {"data_options": dict(options.get("data_options") or {}) | seed}
             cells.append(_variant(table1(**which, seeds=seeds, **(options | data)), f"draw {draw}", options=seed))
@@ -157,11 +157,11 @@ def _heads(seeds: Seeds, options: Options) -> list[Cell]:
     for name in SBM:
         one: Options = {"dataset": name, "model": "gcn", "budget": "500K", "seeds": seeds}
         cells.append(_variant(table1(**one, **options), "1 head of rank 30"))
-        for heads in (2, 5):  # the attention as wide as before, cut into heads: exactly as many parameters
+        for heads in (2, 5):  # the same attention width, split into heads: equal parameters
             cut: Options = {"attention_heads": heads, "rank": RANK // heads}
             several = replace(table1(**one, **(options | cut)), published=None)
             cells.append(_variant(several, f"{heads} heads of rank {RANK // heads}", **cut))
-        for heads in (2, 4):  # each as wide as the one, in a narrower network
+        for heads in (2, 4):  # each of full width, in a narrower network
             width: Options = {"attention_heads": heads, "hidden": width_of_heads(name, heads)}
             narrow = replace(table1(**one, **(width | options)), published=None)
             cells.append(_variant(narrow, f"{heads} heads of rank 30, d = {narrow.config.model.hidden}", **width))
@@ -203,7 +203,7 @@ def _attention(seeds: Seeds, options: Options) -> list[Cell]:
 
 def _shapes(seeds: Seeds, options: Options) -> list[Cell]:
     cells = []
-    for model in ("graphsage", "gin"):  # of Table 3, whose shapes with LRGA are printed nowhere
+    for model in ("graphsage", "gin"):  # Table 3: the paper does not print their shapes with LRGA
         for layers in (None, 4, 16):
             changed: Options = {} if layers is None else {"layers": layers}
             cell = _cell(_noisy(model), seeds, options | changed)
@@ -215,7 +215,7 @@ def _shapes(seeds: Seeds, options: Options) -> list[Cell]:
 
 def _walks(seeds: Seeds, options: Options) -> list[Cell]:
     cells = []
-    for model, several in (("node2vec", (30, 100, 300)), ("deepwalk", (1, 5, 20))):  # in the middle the protocol's
+    for model, several in (("node2vec", (30, 100, 300)), ("deepwalk", (1, 5, 20))):  # the protocol: middle value
         for epochs in several:
             changed: Options = {"walk_epochs": epochs}
             given = {"seeds": LINK_SEEDS[:3] if seeds is None else seeds, **(options | changed)}
@@ -240,7 +240,7 @@ PARTS: dict[str, Part] = {
     "features": Part("Random features of every pass, random features drawn once, or node features", _later(_features)),
     "presets": Part("The benchmark's layers of 2022 and of 2020", _later(_presets)),
     "wirings": Part("Wirings of the augmented layer", _later(_wirings)),
-    "shapes": Part("Depth and width at 500K, where the paper does not print them", _later(_shapes)),
+    "shapes": Part("Depth and width at 500K, which the paper does not print", _later(_shapes)),
     "edges": Part("With edge features, or with ones instead", _later(_edges)),
     "norm": Part("BatchNorm statistics: running, or re-estimated before each evaluation", _later(_norm)),
     "draws": Part("Other draws of the generated data sets", _later(_draws)),
@@ -250,7 +250,7 @@ PARTS: dict[str, Part] = {
 
 
 def part_name(name: str) -> str:
-    """A part by its name; the error lists them."""
+    """Returns a part by name; the error lists the names."""
     plain = str(name).strip().lower()
     if plain not in PARTS:
         raise OptionError(f"a part of the ablations, one of {', '.join(PARTS)}", repr(name), "choose one of these")
@@ -258,7 +258,7 @@ def part_name(name: str) -> str:
 
 
 def _parts_that_read(options: Options) -> list[str]:
-    """All parts; none of walks where an option means nothing to links, walks alone where one is of links only."""
+    """The parts to which the options apply: without walks for options of graphs, only walks for options of links."""
     given = {key: value for key, value in options.items() if value is not None}
     if any(field.name in given for field in fields(LinkConfig)):
         return ["walks"]
@@ -279,9 +279,9 @@ def ablation_cells(
     seeds: Seeds = None,
     **options: Any,
 ) -> list[Cell]:
-    """The cells of all parts, or of one, each run once however many parts share it.
+    """The cells of all parts, or of one; runs shared by several parts are made once.
 
-    Of all parts, an option goes to those that read it.
+    An option applies to the parts that use it.
 
     Example:
         >>> [cell.labels["variant"] for cell in ablation_cells("norm", dataset="CLUSTER", lrga=True)]
@@ -298,7 +298,7 @@ def ablation_cells(
     conv = None if model is None else model.lower() if model.lower() in EMBEDDINGS else model_name(model)
     size = None if budget is None else str(budget).upper()
     if size is not None and size not in BUDGETS:
-        raise OptionError(f"a budget among {', '.join(BUDGETS)}", repr(budget), "choose one of these")
+        raise OptionError(f"one of the budgets {', '.join(BUDGETS)}", repr(budget), "choose one of these")
     wanted = [
         cell
         for cell in found
@@ -311,7 +311,7 @@ def ablation_cells(
         asked = {"dataset": dataset, "model": model, "budget": budget, "lrga": lrga}
         got = ", ".join(f"{key}={value}" for key, value in asked.items() if value is not None)
         there = ", ".join(dict.fromkeys(f"{c.config.data.name} {c.config.model.model}" for c in found))
-        raise OptionError(f"cells of {', '.join(names)}: {there}", f"none with {got}", "ask for one of these")
+        raise OptionError(f"cells of {', '.join(names)}: {there}", f"none with {got}", "choose one of these")
     return wanted
 
 

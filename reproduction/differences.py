@@ -1,4 +1,4 @@
-"""Where the tables differ from the paper's: each cell that is far from it, what was tried, and what that did."""
+"""Cells that differ from the paper's tables, with the variants that were run and their results."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +19,7 @@ _TRIED = ("presets", "wirings", "shapes", "edges", "norm", "draws", "walks")
 
 @dataclass(frozen=True)
 class Trial:
-    """A cell with something changed: what, the mean of its runs, how many, and their distance from the paper's."""
+    """A variant of a cell: the change, mean and number of its runs, and the distance from the paper."""
 
     change: str
     mean: float
@@ -39,23 +39,23 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """The trial that comes nearest, where that is near."""
+        """The variant closest to the paper, if it is close."""
         near = [trial for trial in self.tried if abs(trial.errors) <= FAR]
         return min(near, key=lambda trial: abs(trial.errors)).change if near else "unexplained"
 
     def cells(self) -> tuple[str, ...]:
-        """As the columns of a table: cell, difference, standard errors, what was tried, what brings it near."""
+        """The columns of the table: cell, difference, standard errors, variants, closest variant."""
         tried = ", ".join(f"{t.change} {t.mean:.{self.decimals}f} ({t.errors:+.1f})" for t in self.tried)
         change = f"{self.difference:+.{self.decimals}f}"
         return self.name, change, f"{self.errors:+.1f}", tried or "nothing", self.verdict
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The fields as JSON values."""
         return asdict(self) | {"verdict": self.verdict}
 
 
 def differences(folders: Iterable[str | Path]) -> list[Difference]:
-    """Every cell of Tables 1 to 3 that is far from the paper's, from the records below some folders.
+    """Every cell of Tables 1 to 3 that is far from the paper, from the records below the folders.
 
     Example:
         >>> import tempfile
@@ -79,7 +79,7 @@ def differences(folders: Iterable[str | Path]) -> list[Difference]:
 
 
 def differences_table(folders: Iterable[str | Path]) -> Sheet:
-    """The same as a table."""
+    """The differences as a table."""
     found = differences(folders)
     headings = ("cell", False), ("diff", True), ("SE", True), ("variants (SE)", False), ("closest within 2 SE", False)
     rows, values = tuple(d.cells() for d in found), tuple(d.to_json() for d in found)
@@ -87,13 +87,13 @@ def differences_table(folders: Iterable[str | Path]) -> Sheet:
 
 
 def _network(cell: Cell) -> tuple[Any, ...]:
-    """What a cell and its variants share."""
+    """A key that a cell shares with its variants."""
     model = cell.config.model
     return cell.config.data.name, model.model, model.lrga, model.budget, model.random_features
 
 
 def _trials(landed: Sequence[Run]) -> dict[tuple[Any, ...], dict[str, Trial]]:
-    """The variants that were run of each network, each once, by what they compute."""
+    """The variants of each network that were run, without duplicates."""
     found: dict[tuple[Any, ...], dict[str, Trial]] = {}
     for row in rows_of(_variants(), landed):
         if (trial := _trial(row)) is not None:

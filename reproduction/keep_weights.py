@@ -1,10 +1,10 @@
-"""Weights of finished runs for the folder ``pretrained/``, which ``lrga.load_pretrained`` finds by name.
+"""Copies weights of finished runs to ``pretrained/``, where ``lrga.load_pretrained`` finds them by name.
 
     python reproduction/keep_weights.py RUN_FOLDER …
 
-Each run must have its record under ``reproduction/results/table1``. Written are the weights that the record reports
-(those of the last epoch, by the paper's protocol), the arguments of the network, and what the record says of the
-result. Nothing of a data set is in them.
+Each run must have its record under ``reproduction/results/table1``. It writes the weights that the record reports
+(those of the last epoch, by the paper's protocol), the arguments of the network, and the result
+from the record. The files contain nothing of a data set.
 """
 
 import json
@@ -20,7 +20,7 @@ MOST_BYTES = 2_500_000
 
 
 def keep(folder: Path) -> Path:
-    """The network of a run into ``pretrained/``; returns its folder there."""
+    """Saves the network of a run into ``pretrained/`` and returns its folder."""
     path = RECORDS / f"{folder.name}.json"
     if not path.is_file():
         raise SystemExit(f"expected the record {path.relative_to(ROOT)} of a finished run; land it first")

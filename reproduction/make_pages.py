@@ -1,9 +1,10 @@
-"""Writes the generated parts of pages (``make reproduction-docs``); ``--check`` says what differs.
+"""Writes the generated parts of pages (``make reproduction-docs``); ``--check`` only reports differences.
 
-A part stands between ``<!-- begin COMMAND -->`` and ``<!-- end -->``: what that command prints in the repository.
-Two words before a command change what is made of the table that it prints as JSON: ``grid`` sets data sets side by
-side, ``pairs`` draws each network without and with LRGA. Of ``pairs`` and ``lrga plot`` the part is the picture, with
-checksums of what it was drawn from and of its file. The tables as CSV are written beside the pages.
+A part between ``<!-- begin COMMAND -->`` and ``<!-- end -->`` holds the output of that command.
+A word before the command selects another layout of its JSON table: ``grid`` has one column per data set,
+``best`` compares our networks with the best published ones, ``pairs`` plots each network without and with LRGA. For
+``pairs`` and ``lrga plot`` the part is the figure, with checksums of its sources and of its file. The
+tables are also written as CSV next to the pages.
 """
 
 import hashlib
@@ -22,6 +23,7 @@ from lrga.cli.main import app
 from lrga.errors import DataError
 from lrga.experiments.loading import load_runs
 from lrga.explain.style import COLOURS, save_figure
+from reproduction.past_the_paper import BEST_PUBLISHED
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
@@ -41,20 +43,24 @@ CSV = {
         "table3-own-features": "table3 --plain",
         "rank-2022": "rank --preset 2022",
         "ablation": "ablation",
+        "past": "reproduction/past_the_paper.py",
     }.items()
 }
 _PART = re.compile(
-    r"(<!-- begin (?P<form>grid |pairs )?(?P<command>lrga [^\n]*?) -->\n)(?P<content>.*?)(<!-- end -->)", re.DOTALL
+    r"(<!-- begin (?P<form>grid |best |pairs )?(?P<command>lrga [^\n]*?) -->\n)(?P<content>.*?)(<!-- end -->)",
+    re.DOTALL,
 )
 
 
 def refreshed(text: str, page: Path, *, draw: bool) -> str:
-    """The page with every part made anew; pictures are written only where ``draw``."""
+    """The page with every part generated again; figures are written only with ``draw``."""
 
     def part(found: re.Match[str]) -> str:
         command = shlex.split(found["command"])[1:]
         if found["form"] == "grid ":
             content = grid(json.loads(printed(command))["rows"])
+        elif found["form"] == "best ":
+            content = best(json.loads(printed(command))["rows"])
         elif found["form"] == "pairs ":
             content = pairs(command, page, draw=draw)
         else:
@@ -65,7 +71,7 @@ def refreshed(text: str, page: Path, *, draw: bool) -> str:
 
 
 def printed(command: list[str]) -> str:
-    """What a command of lrga prints."""
+    """The output of an lrga command."""
     out = io.StringIO()
     with chdir(ROOT), redirect_stdout(out):
         app(command, standalone_mode=False)
@@ -73,7 +79,7 @@ def printed(command: list[str]) -> str:
 
 
 def picture(command: list[str], page: Path, *, draw: bool) -> str:
-    """A link to the picture that ``lrga plot KIND FOLDERS -o FILE`` draws; without enough runs, the reason."""
+    """A link to the figure of ``lrga plot KIND FOLDERS -o FILE``; if there are too few runs, the reason."""
     place = command.index("-o")
     folders, target = command[2:place], ROOT / command[place + 1]
     with chdir(ROOT), tempfile.TemporaryDirectory() as temporary:
@@ -82,7 +88,7 @@ def picture(command: list[str], page: Path, *, draw: bool) -> str:
         try:
             printed([*command[:place], "-o", str(drawn), *command[place + 2 :]])
         except DataError as error:
-            return f"Not drawn yet: it needs {error.expected}."
+            return f"No figure yet: it needs {error.expected}."
     digest = hashlib.sha256()
     for path in sorted(entry.place for entry in landed):
         digest.update((ROOT / path).read_bytes())
@@ -90,14 +96,14 @@ def picture(command: list[str], page: Path, *, draw: bool) -> str:
 
 
 def linked(name: str, target: Path, page: Path, source: str) -> str:
-    """The picture in Markdown, with what it was drawn from and the checksum of its file."""
+    """The figure in Markdown, with its sources and the checksum of its file."""
     own = hashlib.sha256(target.read_bytes()).hexdigest() if target.is_file() else "missing"
     link = Path(os.path.relpath(target, page.parent)).as_posix()
     return f"![{name}]({link})\n\n<!-- drawn from {source}, into a file of sha256 {own[:16]} -->"
 
 
 def grid(rows: list[dict[str, Any]]) -> str:
-    """Networks as rows and data sets as columns; a cell has our mean, marked by its distance from the published one."""
+    """Networks as rows, data sets as columns; a cell has our mean, marked by its distance from the published mean."""
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     networks = list(dict.fromkeys((row["budget"], row["labels"]["model"]) for row in rows))
     networks.sort(key=lambda network: network[0])  # 100K before 500K, otherwise in the order of the table
@@ -110,7 +116,7 @@ def grid(rows: list[dict[str, Any]]) -> str:
 
 
 def cell(row: dict[str, Any]) -> str:
-    """Ours, n seeds, and the published mean; the class of the span chooses the colour."""
+    """Our mean, the number of seeds, and the published mean; the class of the span sets the colour."""
     published = row["published"]
     digits = 3 if published["mean"] < 1 else 2
     theirs = f"{published['mean']:.{digits}f}"
@@ -123,8 +129,49 @@ def cell(row: dict[str, Any]) -> str:
     return f'<span class="{kind}">{row["mean"]:.{digits}f}{sign}</span> ({theirs})'
 
 
+def best(rows: list[dict[str, Any]]) -> str:
+    """One row per data set with finished runs: published numbers, then ours without and with LRGA."""
+    names = ("data set", "network", "paper's best", "best published", "without LRGA", "with LRGA", "parameters",
+             "epochs", "GPU-minutes")  # fmt: skip
+    lines = [f"| {' | '.join(names)} |", f"|---|---|{'---:|' * 7}"]
+    waiting = []
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        plain, augmented = sorted((row for row in rows if row["dataset"] == dataset), key=lambda row: row["lrga"])
+        if plain["mean"] is None and augmented["mean"] is None:
+            waiting.append(dataset)
+            continue
+        digits = 3 if (plain["mean"] or augmented["mean"]) < 1 else 2
+        published = plain["published"]
+        value, source, seen = BEST_PUBLISHED.get(dataset, (None, "", True))
+        lines.append(
+            f"| {dataset}, {plain['metric']} | {plain['model']} "
+            f"| {'–' if published is None else format(published['mean'], f'.{digits}f')} "
+            f"| {'–' if value is None else f'{value:.{digits}f} ({source})'}{'' if seen else ' †'} "
+            f"| {' | '.join(_spread(row, digits) for row in (plain, augmented))} "
+            f"| {' | '.join(_both(plain, augmented, key) for key in ('parameters', 'epochs', 'seconds'))} |"
+        )
+    if waiting:
+        lines += ["", f"Not run yet: {', '.join(waiting)}."]
+    return "\n".join(lines)
+
+
+def _spread(row: dict[str, Any], digits: int) -> str:
+    if row["mean"] is None:
+        return "not run yet"
+    spread = "" if row["std"] is None else f" ± {row['std']:.{digits}f} (n = {row['n']})"
+    return f"{row['mean']:.{digits}f}{spread}"
+
+
+def _both(plain: dict[str, Any], augmented: dict[str, Any], key: str) -> str:
+    """A number of both networks; seconds as minutes."""
+    found = [row[key] for row in (plain, augmented)]
+    if key == "seconds":
+        return " / ".join("–" if value is None else f"{value / 60:.1f}" for value in found)
+    return " / ".join(dict.fromkeys("–" if value is None else f"{value:,.0f}" for value in found))
+
+
 def pairs(command: list[str], page: Path, *, draw: bool) -> str:
-    """A picture of every network that was run without and with LRGA, a panel for each data set."""
+    """A figure of all networks with runs without and with LRGA, one panel per data set."""
     place = command.index("-o")
     target = ROOT / command[place + 1]
     rows = [row for row in json.loads(printed(command[:place]))["rows"] if row["mean"] is not None]
@@ -161,18 +208,18 @@ def pairs(command: list[str], page: Path, *, draw: bool) -> str:
 
 
 def contents(*, draw: bool) -> dict[Path, str]:
-    """Every generated page and table with what should stand in it."""
+    """Every generated page and table with its expected content."""
     made = {ROOT / name: refreshed((ROOT / name).read_text("utf-8"), ROOT / name, draw=draw) for name in PAGES}
     return made | {ROOT / name: printed(command) for name, command in CSV.items()}
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 1 where a page differs and is only to be checked."""
+    """Returns exit code 1 if a page differs and ``--check`` is given."""
     check, differs = "--check" in arguments, False
     for path, new in contents(draw=not check).items():
         if not path.is_file() or path.read_text(encoding="utf-8") != new:
             differs, name = True, path.relative_to(ROOT)
-            print(f"{name}: {'differs from the records; make reproduction-docs' if check else 'written'}")
+            print(f"{name}: {'differs from the records; run make reproduction-docs' if check else 'written'}")
             if not check:
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(new, encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Pictures of the report and of the explorer for the README: ``make screenshots``.
+"""Screenshots of the report and of the explorer for the README: ``make screenshots``.
 
-Trains two small networks on a CPU (a few minutes, kept below ``build/screenshots``), puts them beside the records in
+Trains two small networks on a CPU (a few minutes, kept below ``build/screenshots``), adds them to the records in
 ``results``, opens both pages in a headless Chromium and writes ``report.png`` and ``explorer.png`` to ``docs/images``.
 """
 
@@ -35,7 +35,7 @@ LARGEST = 400_000
 
 
 def train(work: Path) -> None:
-    """Makes the runs that are not there yet."""
+    """Trains the missing runs."""
     for name, options in RUNS.items():
         if not (work / "runs" / name / "result.json").is_file():
             place = [
@@ -52,7 +52,7 @@ def train(work: Path) -> None:
 
 
 def save(page: Page, path: Path) -> None:
-    """A screenshot in few colours, which a README loads quickly."""
+    """Takes a screenshot with few colours, so that the file is small."""
     page.screenshot(path=path)
     with Image.open(path) as picture:
         picture.convert("RGB").quantize(192, dither=Image.Dither.NONE).save(path, optimize=True)
@@ -62,13 +62,13 @@ def save(page: Page, path: Path) -> None:
 
 
 def main() -> None:
-    """Makes both pictures."""
+    """Takes both screenshots."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / "screenshots", help="where runs are kept")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "screenshots", help="folder of the runs")
     work = parser.parse_args().work.resolve()
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
-        raise SystemExit("a browser is needed: install chromium")
+        raise SystemExit("expected the browser chromium, found none; install it")
     train(work)
     IMAGES.mkdir(parents=True, exist_ok=True)
     write_report(

@@ -1,9 +1,9 @@
-"""A recorded run made again.
+"""Repeats a recorded run and compares the results.
 
-Where record and rerun are both deterministic, in float32 on the same kind of CPU or with ``deterministic`` on the same
-kind of GPU and with the same versions, every number is equal to the last bit or the rerun differs. Elsewhere sums are
-added in another order, and after many epochs two runs of a seed differ as two seeds do: both numbers and the spread
-over the seeds are given, and no verdict.
+If record and rerun are both deterministic (float32 on the same type of CPU, or ``deterministic`` on the same type of
+GPU, with the same versions), every number must be equal to the last bit. Otherwise sums are added in
+another order, and after many epochs two runs of a seed differ like two seeds: both numbers and the spread
+over the seeds are printed, without a verdict.
 """
 
 import shutil
@@ -29,13 +29,13 @@ _SAME = ("packages", "lrga", "python", "cpu", "cpu_threads", "device", "gpu", "t
 
 @dataclass(frozen=True, kw_only=True)
 class Rerun:
-    """What :func:`verify` found.
+    """The result of :func:`verify`.
 
     Attributes:
-        equal: Whether the second run is equal to its record; ``None`` where nothing decides that.
-        status: Of the second run.
-        lines: Both runs in words.
-        again: The record of the second run, where it has one.
+        equal: Whether the second run is equal to its record; ``None`` if undecided.
+        status: Status of the second run.
+        lines: Lines of text about both runs.
+        again: The record of the second run, if any.
     """
 
     equal: bool | None
@@ -44,7 +44,7 @@ class Rerun:
     again: RunRecord | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The fields as JSON values."""
         return {"equal": self.equal, "status": self.status, "lines": list(self.lines)}
 
 
@@ -58,16 +58,16 @@ def verify(
     trust: bool = False,
     **places: Any,
 ) -> Rerun:
-    """Makes the run of a record again, on the same graphs with the same options and seed, and compares.
+    """Repeats the run of a record on the same graphs with the same options and seed, and compares both.
 
     Args:
-        path: The record; those beside it give the spread over the seeds.
-        output: The run is made, and continued, below ``output/verify``.
-        epochs: Only so many epochs, compared with the record's learning curve.
-        time_limit: Minutes; the same call continues.
-        progress: Whether to tell on stderr what happens.
-        trust: Whether a ``module:factory`` that the record names may be imported and its data root written to.
-        **places: ``device``, ``root`` and ``source``, which the record leaves open.
+        path: The record; records in its folder give the spread over the seeds.
+        output: The run is trained and resumed below ``output/verify``.
+        epochs: Train only this number of epochs, and compare with the record's learning curve.
+        time_limit: Minutes; repeat the call to resume.
+        progress: Whether to show progress on stderr.
+        trust: Whether a ``module:factory`` in the record may be imported and its data root written to.
+        **places: ``device``, ``root`` and ``source``, which are not in the record.
 
     Raises:
         ChecksumError: The graphs here are not those of the record.
@@ -96,17 +96,17 @@ def verify(
     if odd := _other_network(record, again):
         equal, lines = False, odd
     elif (both := _both(record, again, beginning=epochs is not None)) is None:
-        lines = ["Nothing compared: the record's learning curve has none of these epochs. Ask for more, or for all."]
+        lines = ["Nothing compared: the record's learning curve has none of these epochs. Compare more epochs, or all."]
     elif _deterministic(record, again):
         odd = _unequal(record, again, beginning=epochs is not None)
         equal, lines = not odd, [both, f"Not equal in {', '.join(odd)}." if odd else "Equal to the last bit."]
     else:
-        lines = [both, spread, "Not both deterministic, or other hardware or versions: no verdict."]
+        lines = [both, spread, "No verdict: not both runs are deterministic, or hardware or versions differ."]
     return Rerun(equal=equal, status=FINISHED, lines=tuple(lines), again=again)
 
 
 def facts_of(path: str | Path, *, epochs: int | None = None) -> dict[str, Any]:
-    """Which run :func:`verify` would make again, how much of it, and how long it took."""
+    """Describes the run that :func:`verify` would repeat: its epochs, and how long it took."""
     record = read_record(path)
     where = record.environment[-1] if record.environment else {}
     return {
@@ -119,11 +119,11 @@ def facts_of(path: str | Path, *, epochs: int | None = None) -> dict[str, Any]:
 
 
 def epochs_again(record: RunRecord, epochs: int | None) -> int:
-    """How many epochs are made again: all, or those asked for, of a run that is finished and had as many."""
+    """The number of epochs to repeat; the run must be finished and have at least as many."""
     if record.status != FINISHED:
-        raise OptionError("the record of a finished run", record.status, "name another, or continue its campaign")
+        raise OptionError("the record of a finished run", record.status, "choose another, or resume its campaign")
     if epochs is not None and not 1 <= epochs <= record.epochs:
-        raise OptionError(f"1 to {record.epochs} epochs, as the run had", str(epochs), "ask for fewer, or for none")
+        raise OptionError(f"1 to {record.epochs} epochs, as the run had", str(epochs), "ask for fewer, or leave it out")
     return record.epochs if epochs is None else epochs
 
 
@@ -136,11 +136,11 @@ def _check_graphs(record: RunRecord, config: TrainingConfig) -> None:
 def _other_graphs(record: RunRecord, found: str | None) -> ChecksumError:
     expected = f"the graphs of the record ({record.data['name']}, sha256 {str(record.data.get('sha256'))[:12]}…)"
     remedy = "build the data as the record says (data.recipe), or point --source or --data-root at those files"
-    return ChecksumError(expected, f"others ({str(found)[:12]}…)", remedy)
+    return ChecksumError(expected, f"other graphs ({str(found)[:12]}…)", remedy)
 
 
 def _forget(place: Path, run: str) -> None:
-    """Takes away a verification that came to its end, so that the run is made again; one that was paused goes on."""
+    """Removes a finished verification so that the run is repeated; a paused one is resumed."""
     found = find_record(place, run)
     if found is not None and found.status == FINISHED:
         (place / FOLDER / f"{run}.json").unlink()
@@ -148,7 +148,7 @@ def _forget(place: Path, run: str) -> None:
 
 
 def _other_network(record: RunRecord, again: RunRecord) -> list[str]:
-    """What the record says of network, data and metric that is not so; options that came later are passed over."""
+    """Differences between the record and the current network, data and metric; newer options are ignored."""
     was, now = (
         renamed_reading({"graphs": run.data.get("graphs"), **run.model, **run.model.get("architecture", {})})
         | {"metric": None if run.metric is None else METRICS[run.metric].name}
@@ -160,12 +160,12 @@ def _other_network(record: RunRecord, again: RunRecord) -> list[str]:
     printed, known = record.published, published_for(TrainingConfig.from_json(record.config))
     if printed is not None and known is not None and (printed["mean"], printed["std"]) != (known.mean, known.std):
         was_printed = f"{printed['mean']} ± {printed['std']}"
-        odd.append(f"The paper's number is {was_printed} in the record, it prints {known.mean} ± {known.std}.")
+        odd.append(f"The paper's number is {was_printed} in the record, but {known.mean} ± {known.std} in the paper.")
     return odd
 
 
 def _deterministic(record: RunRecord, again: RunRecord) -> bool:
-    """Whether both ran alike, with the same versions, where sums have one order."""
+    """Whether both ran in the same way with the same versions and a fixed order of sums."""
     starts, config = [*record.environment, *again.environment], record.config
     if not starts or any(start.get(key) != starts[0].get(key) for start in starts for key in _SAME):
         return False
@@ -174,7 +174,7 @@ def _deterministic(record: RunRecord, again: RunRecord) -> bool:
 
 
 def _both(record: RunRecord, again: RunRecord, *, beginning: bool) -> str | None:
-    """A number of both runs: the test, or of a beginning the training loss of the last epoch that both curves have."""
+    """A number of both runs: the test, or for a part of the epochs, the training loss of the last common epoch."""
     if not beginning:
         assert record.metric is not None
         kind = f".{METRICS[record.metric].decimals + 1}f"
@@ -189,14 +189,14 @@ def _both(record: RunRecord, again: RunRecord, *, beginning: bool) -> str | None
 
 
 def _shared(record: RunRecord, again: RunRecord) -> list[tuple[int, int]]:
-    """Places in both learning curves of the epochs that both keep."""
+    """Positions of the common epochs in both learning curves."""
     now = {int(epoch): place for place, epoch in enumerate(again.curve.get("epoch", ()))}
     kept = enumerate(record.curve.get("epoch", ()))
     return [(place, now[int(epoch)]) for place, epoch in kept if int(epoch) in now]
 
 
 def _unequal(record: RunRecord, again: RunRecord, *, beginning: bool) -> list[str]:
-    """Which numbers of the records differ; of a beginning those of the curve alone."""
+    """The numbers that differ between the records; for a part of the epochs only those of the curve."""
     odd = [
         f"{key} of the {word} epoch"
         for word, first, second in (("last", record.last, again.last), ("best", record.best, again.best))
@@ -217,7 +217,7 @@ def _numbers(epoch: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _spread(record: RunRecord, folder: Path) -> str:
-    """The record's cell over its seeds, by the records of a folder."""
+    """The mean over the seeds of the record's cell, from the records of a folder."""
     cell = Cell(labels={}, config=TrainingConfig.from_json(record.config), seeds=(record.seed,))
     row = rows_of([cell], load_runs([folder]))[0]
     spread = row.spread()
@@ -228,4 +228,4 @@ def _spread(record: RunRecord, folder: Path) -> str:
 
 def _unfinished(outcome: Outcome) -> str:
     reason = "" if outcome.record is None else f": {outcome.record.reason.splitlines()[0]}"
-    return f"The second run is {outcome.status}{reason}; the same command continues it."
+    return f"The second run is {outcome.status}{reason}; run the same command to resume."

@@ -51,3 +51,12 @@ os.fsync = lambda file: None  # no test cuts the power: waiting for the disk is 
 @pytest.fixture(autouse=True)
 def seed_everything():
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def one_thread():
+    """For small matrices, where threads would only wait for each other, and for processes that are forked."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""The paper's claims that take training, trained afresh (``lrga theory --train``)."""
+"""The paper's claims that need training, trained again (``lrga theory --train``)."""
 
 import json
 import time
@@ -20,7 +20,7 @@ from reproduction.theory.triangles import TriangleConfig, learn_triangles
 
 Say = Callable[[str], None]
 
-# The options of the recorded run, and what trains with them: learn(config, say) returns the metrics.
+# The options of the recorded run, and the function that trains with them: learn(config, say) returns the metrics.
 EXPERIMENTS: dict[str, tuple[Any, Callable[[Any, Say], dict[str, Any]]]] = {
     "trained-triangles": (TriangleConfig(), learn_triangles),
     "learned-monomials": (MonomialConfig(), learn_monomials),
@@ -31,17 +31,17 @@ EXPERIMENTS: dict[str, tuple[Any, Callable[[Any, Say], dict[str, Any]]]] = {
 
 
 def train_experiment(key: str, config: Any = None, *, say: Say | None = None) -> TrainingRecord:
-    """Trains an experiment afresh, and writes down with what and where.
+    """Trains an experiment again and records its options and environment.
 
     Args:
         key: One of :data:`EXPERIMENTS`.
-        config: Options other than the recorded run's: a dataclass with ``seeds``.
-        say: Is told how far it is.
+        config: Options to use instead of those of the recorded run: a dataclass with ``seeds``.
+        say: Called with progress messages.
     """
     recorded, learn = EXPERIMENTS[key]
     config = recorded if config is None else config
     began = time.perf_counter()
-    with torch.random.fork_rng(devices=[]):  # the caller's random state is the caller's
+    with torch.random.fork_rng(devices=[]):  # leaves the caller's random state unchanged
         metrics = learn(config, say or (lambda _: None))
     values = {
         "experiment": key,
@@ -55,7 +55,7 @@ def train_experiment(key: str, config: Any = None, *, say: Say | None = None) ->
 
 
 def fresh_statements(folder: Path, *, say: Say | None = None) -> tuple[Statement, ...]:
-    """The claims as statements of a tour, trained when they are measured; the records go to ``folder``."""
+    """The claims as statements of a tour; measuring one trains it. Records are written to ``folder``."""
 
     def train(key: str) -> TrainingRecord:
         record = train_experiment(key, say=say)
@@ -70,10 +70,10 @@ def write_training(record: TrainingRecord, folder: str | Path) -> Path:
     path = Path(folder) / f"{record.experiment}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Digits beyond six say nothing.
+        # More than six digits are not meaningful.
         path.write_text(json.dumps(_rounded(record.to_json()), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise DataError(f"a folder to write to at {folder}", str(error), "name another with --output") from error
+        raise DataError(f"a folder to write to at {folder}", str(error), "choose another with --output") from error
     return path
 
 

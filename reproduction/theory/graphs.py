@@ -1,7 +1,7 @@
-"""Graphs that 1-WL cannot tell apart, learned by a GNN, an RGNN and an RGNN with LRGA.
+"""Graphs that 1-WL cannot distinguish, classified by a GNN, an RGNN and an RGNN with LRGA.
 
-To 1-WL, and so to every message-passing network without random features, the graphs of a set here are one: a GNN gives
-all of them the same answer, whatever its weights.
+To 1-WL, and so to every message-passing network without random features, the graphs of a set are equal: a GNN gives
+all of them the same output, for any weights.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from lrga.training.trainer import Trainer
 
 @dataclass(frozen=True, kw_only=True)
 class ClassesConfig:
-    """Entries of the zoo, each learned by itself: which of its graphs is this copy, its nodes in random order?"""
+    """Entries of the zoo, each a task of its own: classify copies of its graphs with nodes in random order."""
 
     seeds: tuple[int, ...] = (0,)
     entries: tuple[str, ...] = (CSL,)
@@ -43,16 +43,16 @@ class ClassesConfig:
 
 
 def pairs_config() -> ClassesConfig:
-    """Three pairs of the zoo: two that 2-FWL tells apart, one that it does not."""
+    """Three pairs of the zoo: two that 2-FWL distinguishes, one that it does not."""
     entries = ("hexagon-triangles", "decalin-bicyclopentyl", "rook-shrikhande")
-    # Bicyclopentyl's rings of five take depth: with three layers and 50 epochs no network learned that pair at all.
+    # Rings of five (bicyclopentyl) need depth: with three layers and 50 epochs no network learned that pair.
     return ClassesConfig(
         entries=entries, copies=(100, 100), epochs=100, every=20, num_layers=5, hidden_channels=64, lr=1e-3
     )
 
 
 def network_of(name: str, config: ClassesConfig, classes: int) -> GNN:
-    """One of :data:`CLASS_NETWORKS`; those without LRGA are as wide as it takes to have as many parameters."""
+    """One of :data:`CLASS_NETWORKS`; those without LRGA are wider, to have as many parameters."""
 
     def make(hidden: int, rank: int | None) -> GNN:
         return GNN(
@@ -70,7 +70,7 @@ def network_of(name: str, config: ClassesConfig, classes: int) -> GNN:
 
 
 def copies_of(graphs: Sequence[LabelledGraph], count: int, generator: np.random.Generator) -> PackedGraphs:
-    """So many copies of each graph with nodes in random order, labelled by which graph it is; features are ones."""
+    """Copies of each graph with nodes in random order, labelled by the graph; all features are 1."""
     data = []
     for label, graph in enumerate(graphs):
         for _ in range(count):
@@ -81,7 +81,7 @@ def copies_of(graphs: Sequence[LabelledGraph], count: int, generator: np.random.
 
 
 def learn_classes(config: ClassesConfig, say: Callable[[str], None]) -> dict[str, Any]:
-    """Accuracies in percent over the epochs, on the graphs trained on and on others, and parameters of the networks."""
+    """Accuracies in percent over the epochs on training and test graphs, and parameters of the networks."""
     epochs = list(range(config.every, config.epochs + 1, config.every))
     curves: dict[str, list[list[float]]] = {}
     parameters: dict[str, int] = {}
@@ -99,7 +99,7 @@ def learn_classes(config: ClassesConfig, say: Callable[[str], None]) -> dict[str
 
 
 class _Accuracies(Callback):
-    """Measures train and test accuracy every few epochs, both with the weights of that moment."""
+    """Measures train and test accuracy every few epochs, both with the current weights."""
 
     def __init__(self, every: int) -> None:
         self.every = every
@@ -123,7 +123,7 @@ def _learn(
     train, test = (copies_of(graphs, count, generator) for count in config.copies)
     torch.manual_seed(seed)
     network = network_of(name, config, len(graphs))
-    # The rate never falls: there is no choice by validation, so the test graphs stand in its place unseen.
+    # The learning rate is constant and nothing is selected by validation, so the test graphs take its place safely.
     options = OptimizerConfig(
         lr=config.lr, max_epochs=config.epochs, patience=config.epochs, batch_size=config.batch_size,
         eval_batch_size=200,

@@ -1,11 +1,11 @@
 """One head of the 2-FWL update, learned with and without LRGA at equal parameters (theorem 1).
 
-Every node of a random graph has features x_i of which Y_ij = ⟨x_i, x_j⟩ is the tensor they factorise, and the target at
+Every node of a random graph has features x_i that factorise the tensor Y_ij = ⟨x_i, x_j⟩; the target at
 node i is a row sum of one head,
 
     t_i = (Y^β Y^γ 1)_i / n² = (1/n²) Σ_k ⟨x_i, x_k⟩^β Σ_j ⟨x_k, x_j⟩^γ,
 
-which theorem 1 says LRGA computes with polynomial feature maps. Here nothing is constructed: the maps are learned.
+By theorem 1, LRGA computes it with polynomial feature maps. Here the maps are learned, not constructed.
 """
 
 import math
@@ -31,7 +31,7 @@ from lrga.training.trainer import Trainer
 
 @dataclass(frozen=True, kw_only=True)
 class HeadConfig:
-    """Graphs of n nodes with D normal features each; training sets of growing size, all trained for as many steps."""
+    """Graphs of n nodes with D normal features each; training sets of growing size, trained for equal steps."""
 
     seeds: tuple[int, ...] = (0, 1)
     sizes: tuple[int, ...] = (32, 128, 512)
@@ -65,7 +65,7 @@ def head_graphs(config: HeadConfig, count: int, seed: int) -> PackedGraphs:
 
 
 def head_network(name: str, config: HeadConfig) -> GNN:
-    """One of :data:`HEAD_NETWORKS`; the plain one is as wide as it takes to have as many parameters."""
+    """One of :data:`HEAD_NETWORKS`; the plain one is wider, to have as many parameters."""
 
     def make(hidden: int, rank: int | None) -> GNN:
         return GNN(config.channels, hidden, 1, config.num_layers, conv=config.conv, rank=rank, task="node")
@@ -100,7 +100,7 @@ def _error(config: HeadConfig, train: PackedGraphs, test: PackedGraphs, name: st
         lr=config.lr, max_epochs=epochs, patience=epochs, batch_size=config.batch_size, eval_batch_size=len(test)
     )
     task = Task(level="node", kind="regression", out_channels=1, loss="mse")
-    one = test[:1]  # evaluated after every epoch, and looked at by nobody
+    one = test[:1]  # evaluated after every epoch; the result is not used
     Trainer(GraphProblem(network, task, {"train": train, "val": one, "test": one}, options, seed=seed)).fit()
     loss, _ = evaluate(network, test, task, batch_size=len(test))
     assert test.y is not None

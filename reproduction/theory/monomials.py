@@ -13,7 +13,7 @@ from lrga.nn.heads import MLP
 
 @dataclass(frozen=True, kw_only=True)
 class MonomialConfig:
-    """A two-layer network learns x^δ, |x_i| ≤ 1 uniform, from so many samples."""
+    """A two-layer network learns x^δ, |x_i| ≤ 1 uniform, from different numbers of samples."""
 
     seeds: tuple[int, ...] = (0, 1)
     monomials: tuple[tuple[int, ...], ...] = ((1, 1), (2, 1), (2, 2), (1, 1, 1))
@@ -26,7 +26,7 @@ class MonomialConfig:
 
 
 def name_of(delta: tuple[int, ...]) -> str:
-    """How a monomial is written.
+    """The name of a monomial.
 
     Example:
         >>> name_of((2, 1, 0))
@@ -50,7 +50,7 @@ def _monomial(config: MonomialConfig, delta: tuple[int, ...], count: int, seed: 
     exponents = torch.tensor(delta)
     x, test = (2 * torch.rand(n, len(delta)) - 1 for n in (count, config.test_samples))
     y, target = x.pow(exponents).prod(dim=1), test.pow(exponents).prod(dim=1)
-    # The moments of a power of a uniform variable are known: the scale does not depend on the draw.
+    # The moments of a power of a uniform variable are known, so the scale does not depend on the samples.
     second, first = (math.prod(1 / (k * p + 1) if (k * p) % 2 == 0 else 0.0 for p in delta) for k in (2, 1))
     scale = math.sqrt(second - first**2)
     network = MLP([len(delta), config.width, 1])

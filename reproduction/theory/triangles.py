@@ -1,7 +1,7 @@
-"""Proposition 1 as an experiment: DeepSets on [R, AR], trained to count triangles, beside the constructed weights.
+"""Proposition 1 as an experiment: DeepSets on [R, AR], trained to count triangles, against constructed weights.
 
-That weights exist is the proposition, and :class:`lrga.theory.TriangleDeepSets` has them; whether gradient descent
-finds good ones is another question, and this measures it.
+The proposition states that such weights exist; :class:`lrga.theory.TriangleDeepSets` has them. Whether gradient
+descent finds good weights is measured here.
 
 Letters: G graphs of n nodes, d random features.
 """
@@ -22,11 +22,11 @@ from lrga.theory.labelled import Array
 
 @dataclass(frozen=True, kw_only=True)
 class TriangleConfig:
-    """Random features are drawn anew at every step and for the test.
+    """Random features are sampled again at every step and for the test.
 
-    ``families``: "random" has edge probabilities from ``density``, so that the number of edges alone says much;
-    "regular" begins as so many complete graphs of ``clique`` nodes, in which up to ``switches`` times two edges ab, cd
-    are replaced by ad, cb: every degree stays, and only the triangles differ.
+    ``families``: "random" has edge probabilities from ``density``, so the number of edges alone is informative;
+    "regular" starts as disjoint complete graphs of ``clique`` nodes; up to ``switches`` times two edges ab, cd are
+    replaced by ad, cb, so all degrees stay equal and only the triangles differ.
     """
 
     seeds: tuple[int, ...] = (0, 1)
@@ -76,7 +76,7 @@ def learn_triangles(config: TriangleConfig, say: Callable[[str], None]) -> dict[
 
 
 def constructed_error(test: Tensor, channels: int) -> float:
-    """Of the weights of :class:`lrga.theory.TriangleDeepSets`, tr((RᵀAR)³)/6, computed for all graphs at once."""
+    """The output of :class:`lrga.theory.TriangleDeepSets`, tr((RᵀAR)³)/6, for all graphs at once."""
     random, propagated = node_features(test, channels).chunk(2, dim=2)
     inner = propagated.transpose(1, 2) @ random
     return _error((inner @ inner @ inner).diagonal(dim1=1, dim2=2).sum(dim=1) / 6, triangles(test))
@@ -119,7 +119,7 @@ def triangles(adjacency: Tensor) -> Tensor:
 
 
 def random_graphs(config: TriangleConfig, count: int, generator: np.random.Generator) -> Tensor:
-    """Adjacency matrices ``[G, n, n]``, every graph with an edge probability of its own."""
+    """Adjacency matrices ``[G, n, n]``, each graph with its own edge probability."""
     nodes = config.clique * config.cliques
     density = generator.uniform(*config.density, size=(count, 1, 1))
     upper = np.triu(generator.random((count, nodes, nodes)) < density, 1)

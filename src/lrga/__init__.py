@@ -66,7 +66,7 @@ __all__ = [
     "training",
 ]
 
-# All loaded on first use: `lrga --help` need not wait for PyTorch, nor a model for the data sets.
+# Names are loaded on first use: `lrga --help` does not import PyTorch, and a model does not import the data sets.
 _SUBPACKAGES = (
     "data", "distributed", "experiments", "explain", "models", "nn", "ops", "paper", "report", "speed", "tasks",
     "theory", "training",

@@ -1,8 +1,8 @@
-"""Checks of what a user passes in, with errors that say how to mend it.
+"""Checks of arguments, with errors that say how to fix them.
 
-Checks of types, shapes and devices always run. Checks that must read values (batch ids, finite features) would stall
-a GPU, so they run on the CPU always and on a GPU only while :class:`checking` is switched on; checks for non-finite
-features cost a pass over the data and run only while it is on, on any device.
+Checks of types, shapes and devices always run. Checks of batch ids read values, which synchronises a GPU: they always
+run on a CPU, and on a GPU only while :class:`checking` is on. Checks for non-finite features need a pass over the data:
+they run only while it is on, on any device.
 """
 
 import os
@@ -14,16 +14,16 @@ from torch import Tensor
 
 from lrga.errors import BatchError, DeviceError, DTypeError, NonFiniteError, OptionError, ShapeError
 
-MAX_IDS, MAX_IDS_PER_NODE = 1 << 20, 16  # graph ids without num_graphs: the larger of the two bounds
+MAX_IDS, MAX_IDS_PER_NODE = 1 << 20, 16  # limit of graph ids without num_graphs: the larger of the two
 
 _enabled = os.environ.get("LRGA_CHECK", "0") not in ("", "0", "false")
 
 
 class checking:
-    """Switches thorough checking of values on or off, permanently or as a context manager.
+    """Turns checking of values on or off, permanently or as a context manager.
 
-    Off by default (or on through the environment variable ``LRGA_CHECK=1``). While on, features are searched for NaN
-    and infinity, and batch vectors on a GPU are read as those on a CPU always are.
+    Off by default; the environment variable ``LRGA_CHECK=1`` turns it on. While it is on, features are checked for NaN
+    and infinity, and batch vectors are checked on a GPU too (on a CPU they always are).
 
     Example:
         >>> import torch, lrga
@@ -42,7 +42,7 @@ class checking:
 
     def __enter__(self) -> "checking":
         global _enabled
-        _enabled = self.enabled  # again, for one object used twice
+        _enabled = self.enabled  # set again: one object may be used twice
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -51,20 +51,20 @@ class checking:
 
 
 def may_read_values(tensor: Tensor) -> bool:
-    """Whether a check may look at the values of ``tensor`` now (never while a compiler traces)."""
+    """Whether a check may read the values of ``tensor`` now (never while a compiler traces)."""
     if torch.compiler.is_compiling() or tensor.device.type == "meta":
         return False
     return tensor.device.type == "cpu" or _enabled
 
 
 def stop_tracing(reason: str) -> None:
-    """Ends the graph that ``torch.compile`` traces: an error that shows ``reason`` with ``fullgraph=True``."""
+    """Causes a graph break in ``torch.compile``; with ``fullgraph=True`` this is an error that shows ``reason``."""
     if torch.compiler.is_dynamo_compiling():
         torch._dynamo.graph_break(msg=reason)
 
 
 def check_features(name: str, x: Tensor, width: int | None = None) -> None:
-    """Refuses anything but a floating-point matrix ``[N, width]``."""
+    """Raises an error unless ``x`` is a floating-point matrix ``[N, width]``."""
     check_dense(name, x)
     wanted = "D" if width is None else width
     if x.dim() != 2 or (width is not None and x.size(1) != width):
@@ -82,12 +82,12 @@ def check_features(name: str, x: Tensor, width: int | None = None) -> None:
         raise NonFiniteError(
             f"finite values in {name}",
             f"{nan} NaN and {infinite} infinite of {x.numel()}",
-            "look for divisions by zero or a diverged training run upstream of this layer",
+            "look for a division by zero or diverged training before this layer",
         )
 
 
 def check_dense(name: str, tensor: Tensor) -> None:
-    """Refuses anything but a dense tensor."""
+    """Raises an error unless ``tensor`` is a dense tensor."""
     if not isinstance(tensor, Tensor):
         got = type(tensor).__name__
         raise DTypeError(f"{name} to be a tensor", got, f"pass {name} as a torch.Tensor of shape [N, D]")
@@ -99,7 +99,7 @@ def check_dense(name: str, tensor: Tensor) -> None:
 
 
 def check_same_device(**tensors: Tensor | None) -> None:
-    """Refuses tensors on different devices, naming each."""
+    """Raises an error that names the tensors if they are on different devices."""
     present = {name: t.device for name, t in tensors.items() if t is not None}
     if len(set(present.values())) > 1:
         got = ", ".join(f"{name} on {device}" for name, device in present.items())
@@ -108,28 +108,28 @@ def check_same_device(**tensors: Tensor | None) -> None:
 
 
 def check_same_dtype(x: Tensor, weight: Tensor | None) -> None:
-    """Refuses features of another precision than the parameters, unless autocast converts them."""
+    """Raises an error if features and parameters differ in precision, unless autocast converts them."""
     if weight is not None and x.dtype != weight.dtype and not autocast_is_on(x.device.type):
         remedy = f"call x.to({weight.dtype}), or module.to({x.dtype})"
-        raise DTypeError(f"x of {weight.dtype}, as the parameters are", str(x.dtype), remedy)
+        raise DTypeError(f"x of {weight.dtype}, the dtype of the parameters", str(x.dtype), remedy)
 
 
 def autocast_is_on(device_type: str) -> bool:
-    """Whether autocast is on for this kind of device (not all have it)."""
+    """Whether autocast is on for this type of device (not all types support it)."""
     if device_type == "meta":
         return False
-    # A compiler need not trace the first question: it compiles for devices that have autocast.
+    # A compiler does not need to trace the first check: it compiles for devices that support autocast.
     has_it = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device_type)
     return has_it and torch.is_autocast_enabled(device_type)
 
 
 def without_autocast(device_type: str) -> AbstractContextManager[object]:
-    """A context in which autocast is off, for a device that may have none."""
+    """A context in which autocast is off; the device may not support autocast."""
     return torch.autocast(device_type, enabled=False) if autocast_is_on(device_type) else nullcontext()
 
 
 def check_batch(batch: Tensor, num_nodes: int, num_graphs: int | None) -> None:
-    """Refuses a batch vector that is no assignment of ``num_nodes`` nodes to graphs ``0 … num_graphs - 1``."""
+    """Raises an error unless ``batch`` assigns ``num_nodes`` nodes to graphs ``0 … num_graphs - 1``."""
     if not isinstance(batch, Tensor):
         raise DTypeError("batch to be a tensor or None", type(batch).__name__, "pass PyG's batch vector, data.batch")
     check_dense("batch", batch)
@@ -157,8 +157,8 @@ def check_batch(batch: Tensor, num_nodes: int, num_graphs: int | None) -> None:
 
 
 def check_offsets(offsets: Tensor, num_nodes: int) -> None:
-    """Refuses anything but offsets ``[0, …, num_nodes]`` of graphs, or sequences, that follow each other."""
-    remedy = "pass the cumulated lengths with a 0 before them, as FlashAttention takes them"
+    """Raises an error unless ``offsets`` are the offsets ``[0, …, num_nodes]`` of consecutive graphs or sequences."""
+    remedy = "pass the cumulative lengths with a leading 0, as for FlashAttention"
     if not isinstance(offsets, Tensor):
         raise DTypeError("cu_seqlens to be a tensor or None", type(offsets).__name__, remedy)
     check_dense("cu_seqlens", offsets)
@@ -170,29 +170,29 @@ def check_offsets(offsets: Tensor, num_nodes: int) -> None:
         return
     first, last, falls = int(offsets[0]), int(offsets[-1]), bool((offsets.diff() < 0).any())
     if first != 0 or last != num_nodes or falls:
-        got = "falling offsets" if falls else f"{first} and {last}"
-        raise BatchError(f"cu_seqlens that rise from 0 to the {num_nodes} rows of u", got, remedy)
+        got = "decreasing offsets" if falls else f"{first} and {last}"
+        raise BatchError(f"cu_seqlens that increase from 0 to {num_nodes}, the number of rows of u", got, remedy)
 
 
 def count_graphs(batch: Tensor) -> int:
-    """How many graphs a checked batch vector tells of, its highest id being the last; this waits for a GPU.
+    """Number of graphs of a checked batch vector: its highest id plus one. This synchronises a GPU.
 
-    Memory is taken for each graph, empty ones too, so ids far beyond the number of nodes are refused.
+    Each graph takes memory, even an empty one, so ids far above the number of nodes are an error.
     """
     num_nodes = batch.size(0)
     number = int(batch.max()) + 1 if num_nodes else 0
     limit = max(MAX_IDS, MAX_IDS_PER_NODE * num_nodes)
     if not torch.compiler.is_compiling() and number > limit:
         raise BatchError(
-            f"graph ids below {limit} in the batch vector of {num_nodes} nodes, num_graphs not being given",
+            f"graph ids below {limit} in the batch vector of {num_nodes} nodes, because num_graphs was not given",
             f"id {number - 1}",
-            "number the graphs anew with batch = torch.unique(batch, return_inverse=True)[1], or pass num_graphs",
+            "renumber the graphs with batch = torch.unique(batch, return_inverse=True)[1], or pass num_graphs",
         )
     return number
 
 
 def check_count(name: str, value: int, minimum: int = 0) -> None:
-    """Refuses anything but an integer of at least ``minimum`` (symbolic sizes of a compiler pass)."""
+    """Raises an error unless ``value`` is an integer of at least ``minimum``, or a symbolic size of a compiler."""
     if isinstance(value, torch.SymInt):
         return
     if isinstance(value, bool) or not isinstance(value, int):
@@ -208,19 +208,19 @@ def check_count(name: str, value: int, minimum: int = 0) -> None:
 
 
 def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Refuses a value outside ``choices``, listing them."""
+    """Raises an error that lists ``choices`` if the value is not one of them."""
     if value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise OptionError(f"{name} to be one of {listed}", repr(value), f"pick one of them for {name}")
 
 
 def check_flag(name: str, value: bool) -> None:
-    """Refuses anything but a truth value, such as the name of a kind of gate."""
+    """Raises an error unless ``value`` is a bool."""
     if not isinstance(value, bool):
         raise OptionError(f"{name} to be True or False", repr(value), f"pass {name} as a bool")
 
 
 def check_fraction(name: str, value: float) -> None:
-    """Refuses anything outside [0, 1], such as a dropout of 50."""
+    """Raises an error if ``value`` is outside [0, 1], such as a dropout of 50."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
         raise OptionError(f"{name} between 0 and 1", repr(value), f"pass {name} as a probability")

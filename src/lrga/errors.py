@@ -1,19 +1,19 @@
 """Every error a user can meet.
 
-Each one states what was expected, what was given and how to fix it. All derive from :class:`LRGAError`, and each
-also from the built-in exception that a caller would naturally catch (``ValueError``, ``TypeError``, …).
+Each error states what was expected, what was given and how to fix it. All errors derive from :class:`LRGAError` and
+from the matching built-in exception (``ValueError``, ``TypeError``, …).
 """
 
 import re
 from importlib import import_module
 from typing import Any
 
-# Of C0, C1 and the marks that turn the direction of text; tabs and line ends may stay.
+# C0, C1 and the marks that change the direction of text; tabs and line ends are kept.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible(text: str) -> str:
-    """The text with control characters written out, so that a name from a file cannot steer a terminal.
+    """The text with control characters escaped, so that a name from a file cannot control the terminal.
 
     Example:
         >>> visible("run\\x1b[2J")
@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 
 
 class LRGAError(Exception):
-    """Base of all errors of this library.
+    """Base class of all errors of this library.
 
     Args:
         expected: What was expected.
@@ -39,22 +39,22 @@ class LRGAError(Exception):
 
     def __init__(self, expected: str, got: str, remedy: str) -> None:
         self.expected, self.got, self.remedy = expected, got, remedy
-        super().__init__(expected, got, remedy)  # all three in args, so that the error can be pickled
+        super().__init__(expected, got, remedy)  # args has all three, so the error can be pickled
 
     def __str__(self) -> str:
         return visible(f"expected {self.expected}, got {self.got.rstrip('.')}. To fix: {self.remedy.rstrip('.')}.")
 
 
 class ShapeError(LRGAError, ValueError):
-    """A tensor has another shape than the operation needs."""
+    """A tensor does not have the shape that the operation needs."""
 
 
 class DTypeError(LRGAError, TypeError):
-    """A tensor has, or an argument is of, another type than the operation needs."""
+    """A tensor or an argument does not have the type that the operation needs."""
 
 
 class DeviceError(LRGAError, ValueError):
-    """Tensors lie on different devices, or a device is not there."""
+    """Tensors are on different devices, or a device is not available."""
 
 
 class OptionError(LRGAError, ValueError):
@@ -78,11 +78,11 @@ class UnsupportedError(LRGAError, NotImplementedError):
 
 
 class DataError(LRGAError, ValueError):
-    """A data file or a user's own data is malformed."""
+    """A data file, or the user's own data, is malformed."""
 
 
 class DataMissingError(LRGAError, FileNotFoundError):
-    """A data file is needed that is not there and could not be downloaded."""
+    """A required data file is missing and could not be downloaded."""
 
 
 class ChecksumError(LRGAError, ValueError):
@@ -90,23 +90,23 @@ class ChecksumError(LRGAError, ValueError):
 
 
 class CheckpointError(LRGAError, RuntimeError):
-    """A run folder or checkpoint cannot be read, written or continued."""
+    """A run folder or checkpoint cannot be read, written or resumed."""
 
 
 class UntrustedCodeError(LRGAError, RuntimeError):
-    """A file names code that would run, and the user has not said that the file is trusted."""
+    """A file names code that would run, but the user has not said that the file is trusted."""
 
 
 class FolderInUseError(CheckpointError):
-    """Another process trains in a run folder."""
+    """Another process is training in the same run folder."""
 
 
 class MissingDependencyError(LRGAError, ImportError):
-    """An optional package is needed that is not installed."""
+    """A required optional package is not installed."""
 
 
 def optional_module(name: str, purpose: str, extra: str) -> Any:
-    """Imports a module that comes with an extra of the installation."""
+    """Imports a module that an optional extra installs."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -119,4 +119,4 @@ class RankLostError(LRGAError, RuntimeError):
 
 
 class OutOfMemoryError(LRGAError, RuntimeError):
-    """Training needs more memory than there is."""
+    """Training needs more memory than is available."""

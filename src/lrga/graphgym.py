@@ -2,9 +2,9 @@
 
 Importing this module registers
 
-- the layer ``lrga``: another GraphGym layer (``cfg.lrga.layer_type``) with low-rank global attention beside it;
-- the node and edge encoders ``lrga_linear``, ``lrga_embedding`` and ``lrga_embeddings``; those of nodes add positional
-  encodings (``cfg.lrga.encoding``);
+- the layer ``lrga``: another GraphGym layer (``cfg.lrga.layer_type``) with low-rank global attention in parallel;
+- the node and edge encoders ``lrga_linear``, ``lrga_embedding`` and ``lrga_embeddings``; the node encoders can add
+  positional encodings (``cfg.lrga.encoding``);
 - the configuration group ``lrga``, see :func:`set_lrga_config`.
 
 Example:
@@ -41,14 +41,14 @@ __all__ = ["LRGALayer", "set_lrga_config"]
 
 
 def set_lrga_config(config: Any) -> None:
-    """Adds the group ``lrga`` with its defaults to a GraphGym configuration; ``set_cfg`` calls it.
+    """Adds the group ``lrga`` and its defaults to a GraphGym configuration; ``set_cfg`` calls this function.
 
     ``layer_type``
-        The local layer of ``gnn.layer_type: lrga``, any that GraphGym knows: ``"gcnconv"``.
+        The local layer of ``gnn.layer_type: lrga``: any GraphGym layer, by default ``"gcnconv"``.
     ``rank``, ``heads``, ``dropout``, ``qk_norm``, ``gate``
-        Of :class:`lrga.LowRankGlobalAttention`: 30, 1, 0.0, off, off.
+        Options of :class:`lrga.LowRankGlobalAttention`; the defaults are 30, 1, 0.0, off and off.
     ``node_channels``, ``edge_channels``
-        Widths of the encoders: the number of categories of each column. For ``lrga_linear`` the number of columns, by
+        Input of the encoders: the number of categories of each column; for ``lrga_linear`` the number of columns, by
         default ``share.dim_in`` and ``dataset.edge_dim``.
     ``encoding``
         Positional encodings of nodes, such as ``"rwse:20"`` (:mod:`lrga.nn.encodings`). They are computed in every
@@ -72,9 +72,9 @@ def set_lrga_config(config: Any) -> None:
 
 
 class LRGALayer(nn.Module):
-    """GraphGym's layer ``lrga``: a linear map of the input, its global attention and the local layer's result.
+    """GraphGym's layer ``lrga``: a linear map of the input, its global attention and the output of the local layer.
 
-    Normalisation, dropout and activation are GraphGym's own, as for its other layers.
+    GraphGym applies normalisation, dropout and activation, as for its other layers.
 
     Args:
         layer_config: The widths, as GraphGym passes them.
@@ -110,7 +110,7 @@ class LRGALayer(nn.Module):
         self.mix = nn.Linear(width, layer_config.dim_out)
 
     def forward(self, batch: Any) -> Any:
-        """The batch with new node features; every graph attends to its own nodes."""
+        """Returns the batch with new node features; each graph attends to its own nodes only."""
         x = batch.x
         attended = self.attention(x, _segments(batch))
         batch = self.local(batch)
@@ -132,7 +132,8 @@ class _Encoder(nn.Module):
             given = [cfg.share.dim_in if self.level == "node" else cfg.dataset.edge_dim]
         if not given or (len(given) > 1 and self.kind != "embeddings"):
             expected = f"cfg.lrga.{self.level}_channels, for the encoder lrga_{self.kind}"
-            raise OptionError(expected, str(given), "give the number of columns, or that of the categories of each")
+            remedy = "pass the number of columns, or the number of categories of each column"
+            raise OptionError(expected, str(given), remedy)
         width = given if self.kind == "embeddings" else given[0]
         self.encoder = ENCODERS[self.kind](width, emb_dim, name=self.name)
         encodings = [str(one) for one in parse_encodings(options.encoding or None)] if self.level == "node" else []
@@ -155,7 +156,7 @@ def _segments(batch: Any) -> Segments:
 
 
 def _register() -> None:
-    """In GraphGym's dictionaries; what is there already stays, as when the module is loaded anew."""
+    """Registers in GraphGym's dictionaries; existing entries are kept, for example when the module is reloaded."""
     made: dict[str, list[tuple[str, Any]]] = {"layer": [("lrga", LRGALayer)], "config": [("lrga", set_lrga_config)]}
     for level in ("node", "edge"):
         made[f"{level}_encoder"] = [

@@ -22,7 +22,7 @@ __all__ = ["HubGNN", "HubLinkModel"]
 
 
 class _Files(PyTorchModelHubMixin):
-    """What ``PyTorchModelHubMixin`` saves and loads is that of :mod:`lrga.training.pretrained`."""
+    """``PyTorchModelHubMixin`` that saves and loads the files of :mod:`lrga.training.pretrained`."""
 
     kind: str
 
@@ -44,7 +44,7 @@ class HubGNN(_Files, GNN, library_name="lrga", tags=["graph-neural-network"]):  
 
     Args:
         *args: Arguments of :class:`lrga.GNN`.
-        **kwargs: Likewise.
+        **kwargs: Keyword arguments of :class:`lrga.GNN`.
 
     Example:
         >>> import tempfile, lrga
@@ -62,7 +62,7 @@ class HubLinkModel(_Files, LinkModel, library_name="lrga", tags=["link-predictio
 
     Args:
         *args: Arguments of :class:`lrga.models.LinkModel`.
-        **kwargs: Likewise.
+        **kwargs: Keyword arguments of :class:`lrga.models.LinkModel`.
 
     Example:
         >>> import tempfile, lrga

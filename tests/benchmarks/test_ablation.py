@@ -4,6 +4,7 @@ import importlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+import ablation
 import pytest
 import torch
 
@@ -12,12 +13,7 @@ from lrga.ops.norm import definition as norm
 SMALL = ["--device", "cpu", "--graphs", "4", "--budget", "100k", "--repeats", "1", "--no-compile"]
 
 
-@pytest.fixture
-def ablation():
-    return importlib.import_module("ablation")
-
-
-def test_every_group_of_a_network_is_measured(ablation, tmp_path, capsys, monkeypatch):
+def test_every_group_of_a_network_is_measured(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
         ablation, "ProcessPoolExecutor", lambda n, _, start, shared: ThreadPoolExecutor(n, "", start, shared)
     )
@@ -34,19 +30,19 @@ def test_every_group_of_a_network_is_measured(ablation, tmp_path, capsys, monkey
     assert "| without batch norm |" in capsys.readouterr().out
 
 
-def test_every_group_names_a_module_that_chooses(ablation):
+def test_every_group_names_a_module_that_chooses():
     for module in ablation.GROUPS.values():
         assert callable(importlib.import_module(f"lrga.ops.{module}").runs_on_gpu)
 
 
-def test_a_group_is_off_within_the_context_alone(ablation, monkeypatch):
+def test_a_group_is_off_within_the_context_alone(monkeypatch):
     monkeypatch.setattr(norm, "runs_on_gpu", lambda *tensors: True)
     with ablation.switched_off(["batch norm"]):
         assert not norm.runs_on_gpu(torch.zeros(1))
     assert norm.runs_on_gpu(torch.zeros(1))
 
 
-def test_wrong_results_are_not_timed(ablation):
+def test_wrong_results_are_not_timed():
     variant = ablation.Variant.__new__(ablation.Variant)
     variant.name, variant.why_not, variant.loss = "attention", "", 0.7
     with pytest.raises(SystemExit, match="first loss"):

@@ -9,14 +9,7 @@ import torch
 
 from lrga.speed.record import make_record
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """A forked child cannot use the threads that other tests have started."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")  # a forked child cannot use the threads of other tests
 
 
 def killed(number):

@@ -21,8 +21,8 @@ def test_bytes_are_counted_and_the_attentions_do_not_grow_with_the_graph(capsys)
 def test_options_are_checked_before_anything_runs(tmp_path, capsys):
     main = importlib.import_module("distributed").main
     for wrong, said in (
-        (["--ranks", "0"], "1 or more"),
-        (["--out", str(tmp_path / "none" / "record.json")], "there is no folder"),
+        (["--ranks", "0"], "at least 1"),
+        (["--out", str(tmp_path / "none" / "record.json")], "does not exist"),
     ):
         with pytest.raises(SystemExit, match="2"):
             main(wrong)

@@ -24,3 +24,9 @@ def entry_point(monkeypatch, capfd):
         return SimpleNamespace(returncode=code, stdout=out, stderr=err)
 
     return call
+
+
+@pytest.fixture
+def places(tmp_path):
+    """Options for the folders of runs and data."""
+    return ["--output", str(tmp_path / "runs"), "--data-root", str(tmp_path / "data")]

@@ -1,19 +1,12 @@
 import json
 
-import pytest
 from typer.testing import CliRunner
 
 from lrga.cli.main import app
 from lrga.errors import OptionError
+from tests.helpers.campaigns import TINY
 
 runner = CliRunner()
-TINY = ["--sizes", "8,4,4", "--epochs", "1", "--batch-size", "4", "--device", "cpu", "--set", "hidden=8"]
-TINY += ["--set", "layers=1"]
-
-
-@pytest.fixture
-def places(tmp_path):
-    return ["--output", str(tmp_path / "runs"), "--data-root", str(tmp_path / "data")]
 
 
 def test_both_networks_stand_in_one_table_and_the_second_time_nothing_is_trained(places):
@@ -25,7 +18,7 @@ def test_both_networks_stand_in_one_table_and_the_second_time_nothing_is_trained
     assert "fresh draw" in " ".join(first.stdout.split())
     again = runner.invoke(app, ["compare", "cluster", *TINY, *places])
     assert again.stdout == first.stdout
-    assert again.stderr.count("finished before, skipped") == 2
+    assert again.stderr.count("already finished, skipped") == 2
 
 
 def test_seeds_are_taken_with_blanks(places):

@@ -33,6 +33,6 @@ def test_ctrl_c_stops_it_cleanly_and_says_how_to_go_on(tmp_path):
         os.kill(process.pid, signal.SIGINT)
         table, said = process.communicate(timeout=30)
         assert process.returncode == 130, said
-    assert "the same command continues" in said
+    assert "run the same command to resume" in said
     assert "Traceback" not in said
     assert "not yet run" in table  # as far as it goes

@@ -102,6 +102,10 @@ def test_plans_and_mistakes(edges):
     plan = call("train", "ogbl-ddi", "--dry-run", "--data-root", "data", "--device", "cpu").stdout
     for word in ("1,576,081", "no_edge", "not known in the test", "without skip", "17 of 65,536 edges"):
         assert word in " ".join(plan.split())
+    linear = ("--dry-run", "--set", "linear_layers=true", "--device", "cpu")  # layers that do not read their input
+    for command in ("train", "compare"):
+        words = call(command, "./edges.csv", "--task", "link", "--rank", 2, *linear, "--set", "hidden=8").stdout
+        assert "without skip connection" in " ".join(words.split())
     assert (
         json.loads(call("train", "ogbl-collab", "--dry-run", "--json", "--device", "cpu").stdout)["parameters"]
         == 1_069_489

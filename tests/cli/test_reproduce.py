@@ -5,15 +5,9 @@ from typer.testing import CliRunner
 
 from lrga.cli.main import app
 from lrga.errors import OptionError
+from tests.helpers.campaigns import TINY
 
 runner = CliRunner()
-TINY = ["--sizes", "8,4,4", "--epochs", "1", "--batch-size", "4", "--device", "cpu", "--set", "hidden=8"]
-TINY += ["--set", "layers=1"]
-
-
-@pytest.fixture
-def places(tmp_path):
-    return ["--output", str(tmp_path / "runs"), "--data-root", str(tmp_path / "data")]
 
 
 def test_cells_run_and_stand_beside_the_paper(places):
@@ -52,7 +46,7 @@ def test_the_time_limit_ends_cleanly_and_the_same_command_continues(places):
     cells = ["--dataset", "cluster", "--model", "gcn", "--budget", "100k", "--lrga", "--seeds", "41"]
     result = runner.invoke(app, ["reproduce", "run", "table1", *cells, "--time-limit", "0.00001", *TINY, *places])
     assert result.exit_code == 3
-    assert "the same command continues" in " ".join(result.stdout.split())
+    assert "run the same command to resume" in " ".join(result.stdout.split())
     assert "paused" in result.stdout
     result = runner.invoke(app, ["reproduce", "run", "table1", *cells, *TINY, *places])
     assert result.exit_code == 0

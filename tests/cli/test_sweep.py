@@ -1,20 +1,13 @@
 import json
 
-import pytest
 from typer.testing import CliRunner
 
 from lrga.cli.main import app
 from lrga.errors import OptionError
 from lrga.training.config import SECTION_OF
+from tests.helpers.campaigns import TINY
 
 runner = CliRunner()
-TINY = ["--sizes", "8,4,4", "--epochs", "1", "--batch-size", "4", "--device", "cpu", "--set", "hidden=8"]
-TINY += ["--set", "layers=1"]
-
-
-@pytest.fixture
-def places(tmp_path):
-    return ["--output", str(tmp_path / "runs"), "--data-root", str(tmp_path / "data")]
 
 
 def test_every_combination_is_trained_and_the_best_named(places):

@@ -5,6 +5,7 @@ import os
 import re
 import select
 import signal
+import statistics
 import time
 
 import pytest
@@ -247,7 +248,20 @@ def test_several_seeds_have_a_table_and_a_folder_each(tmp_path):
         assert f"seed {seed}: epoch 1/1" in result.stderr
     alone = json.loads(lrga("train", *SMALL, "--epochs", "1", "--seed", "95", "--engine", "captured", "--json").stdout)
     several = json.loads(lrga("train", *SMALL, "--epochs", "1", "--seeds", "41,95", "--json", "--quiet").stdout)
-    assert several["runs"][1]["test"] == pytest.approx(alone["test"])
+    tests = [run["test"] for run in several["runs"]]
+    assert tests[1] == pytest.approx(alone["test"])
+    assert (several["mean"], several["std"]) == (statistics.fmean(tests), pytest.approx(statistics.stdev(tests)))
+
+
+def test_published_numbers_stand_beside_several_seeds(tmp_path):
+    (tmp_path / "mine.toml").write_text('[[result]]\ndataset = "CLUSTER"\nmean = 12.5\nstd = 0.5\n')
+    options = [*SMALL, "--epochs", "1", "--seeds", "41", "95", "--quiet", "--run-name", "a", "--published", "mine.toml"]
+    lines = lrga("train", *options).stdout.splitlines()
+    assert lines[1].split() == ["seed", "test", "n", "best", "epoch", "published", "diff", "epochs", "seconds"]
+    assert lines[5].split()[0] == "all"
+    assert "12.50 ± 0.50" in lines[5]
+    found = json.loads(lrga("train", *options, "--json").stdout)
+    assert found["difference"] == pytest.approx(found["mean"] - 12.5)
 
 
 def test_seeds_beside_a_configuration_file_are_all_trained(tmp_path):

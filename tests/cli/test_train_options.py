@@ -119,12 +119,12 @@ UNUSED = [
     (["CLUSTER", "--source", "."], "--source: CLUSTER is generated"),
     (["own.pt", "--split-by", "time"], "--split-by: it is for an edge list"),
     (["own", "--directed"], "--directed: it is for an edge list"),
-    (["divided", "--split", "0.8,0.1,0.1"], "fractions beside the column split of graphs.csv"),
-    (["divided", "--split", "0.9,0.9"], "fractions beside the column split of graphs.csv"),
-    (["divided", "--data-seed", "3"], "a seed beside the column split of graphs.csv"),
-    (["given.csv", "--task", "link", "--split", "0.8,0.1,0.1"], "fractions beside the column split"),
-    (["--resume", "run", "--run-name", "a"], "--run-name beside --resume"),
-    (["--resume", "run", "--output", "out"], "--output beside --resume"),
+    (["divided", "--split", "0.8,0.1,0.1"], "fractions as well as the column split of graphs.csv"),
+    (["divided", "--split", "0.9,0.9"], "fractions as well as the column split of graphs.csv"),
+    (["divided", "--data-seed", "3"], "a seed as well as the column split of graphs.csv"),
+    (["given.csv", "--task", "link", "--split", "0.8,0.1,0.1"], "fractions as well as the column split"),
+    (["--resume", "run", "--run-name", "a"], "--run-name with --resume"),
+    (["--resume", "run", "--output", "out"], "--output with --resume"),
 ]
 
 

@@ -148,7 +148,7 @@ def test_a_record_is_not_verified_by_importing_what_it_names(run, tmp_path):
 
 
 def test_trust_without_a_file_to_trust_is_refused():
-    with pytest.raises(OptionError, match="--trust beside --resume or --config"):
+    with pytest.raises(OptionError, match="--trust with --resume or --config"):
         lrga("train", *CLUSTER, "--trust")
 
 

@@ -77,15 +77,6 @@ def test_rows_of_edges_return_to_the_original_order(both):
         assert torch.equal(ours.in_original_order(ours.edge_attr), theirs.edge_attr)
 
 
-def test_the_way_to_pyg_gives_what_pyg_makes(both):
-    ours, theirs = both
-    if theirs is not None:
-        converted = ours.to_data()
-        assert converted.num_graphs == theirs.num_graphs
-        for name, value in theirs.to_dict().items():
-            assert torch.equal(converted[name], value), name
-
-
 def test_an_unknown_attribute_lists_the_choices():
     with pytest.raises(OptionError, match="pos"):
         PackedGraphs.from_data_list(graphs()).batch([0]).attribute("position")

@@ -123,7 +123,7 @@ def test_an_empty_file_is_refused(content, tmp_path):
 
 
 def test_a_header_alone_is_refused_unless_it_may_be(tmp_path):
-    with pytest.raises(DataError, match="header alone"):
+    with pytest.raises(DataError, match="only a header"):
         read(tmp_path, "node,x\n")
     table = read(tmp_path, "node,x\n", of_edges=True)
     assert table.rows == 0

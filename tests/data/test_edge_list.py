@@ -53,7 +53,7 @@ def test_further_columns_by_name_or_by_place(file):
         ("", "empty file"), ("source,target\n", "below the header"), ("a,b\nc\n", "line 2"), ("a,b\nc,\n", "line 2"),
         ("one\ntwo\n", "two nodes on each line"), ("a,b,x\n", "'x'"), ("a,b,1,2,3\n", "add a header"),
         ("source,target,split\na,b,maybe\n", "'maybe'"), ("source,target,time\na,b,soon\n", "'soon'"),
-        ("source,src,target\na,b,c\n", "one column of source"), ('a,b\n"c,d\n', "quotation"),
+        ("source,src,target\na,b,c\n", "one column for source"), ('a,b\n"c,d\n', "quotation"),
         ("source,target,weight\na,b,1\nb,c,nan\n", "line 3"),
     ],
 )  # fmt: skip
@@ -71,10 +71,10 @@ def test_missing_and_foreign_files(file, tmp_path):
     with pytest.raises(DataError, match="UTF-8"):
         read_edge_list(tmp_path / "odd.csv")
     (tmp_path / "wide.csv").write_bytes("a,b\nb,c\n".encode("utf-16-le"))
-    with pytest.raises(DataError, match="UTF-16"):
+    with pytest.raises(DataError, match="two nodes"):
         read_edge_list(tmp_path / "wide.csv")
     (tmp_path / "long.csv").write_text('a,b\n"x\ny",z\n')
-    with pytest.raises(DataError, match="line end within quotation marks"):
+    with pytest.raises(DataError, match="line break inside quotation marks"):
         read_edge_list(tmp_path / "long.csv")
 
 
@@ -136,7 +136,7 @@ def test_marks_within_values_do_not_divide_them(file):
         (("2024", "now"), "'now'.*line 3"),
         (("today", "2024-05-31"), "'today'.*line 2"),
         (("1700000000", "soon"), "'soon'.*line 3"),
-        (("2024-05-31", "1700000000"), "numbers alone or dates alone.*line 2"),
+        (("2024-05-31", "1700000000"), "only numbers or only dates.*line 2"),
         (("1_000", "2000"), "'1_000'.*line 2"),
     ],
 )
@@ -148,7 +148,7 @@ def test_times_that_are_neither_number_nor_date_are_named(file, column, message)
 def test_weights_with_underscores_and_files_of_comments_are_named(file):
     with pytest.raises(DataError, match="'1_000'"):
         read_edge_list(file("a,b,2\nb,c,1_000\n"))
-    with pytest.raises(DataError, match="comments alone"):
+    with pytest.raises(DataError, match="only blank lines and comments"):
         read_edge_list(file("# cats,# dogs\n#"))
     with pytest.raises(OptionError, match="fractions"):
         load_edge_list(file("a,b\n"), split=0.8)
@@ -160,7 +160,7 @@ def test_a_compressed_file_is_read_and_a_cut_one_refused(tmp_path):
     assert names(read_edge_list(tmp_path / "edges.csv.gz")) == [("a", "b"), ("b", "c")]
     for damaged in (whole[:-9], b"a,b\n"):
         (tmp_path / "edges.csv.gz").write_bytes(damaged)
-        with pytest.raises(DataError, match="a whole gzip file"):
+        with pytest.raises(DataError, match="a complete gzip file"):
             read_edge_list(tmp_path / "edges.csv.gz")
 
 
@@ -171,7 +171,7 @@ def test_names_that_look_like_numbers_stay_as_they_are(file):
 
 @pytest.mark.parametrize("text", ["7,8\n007,9\n", "1,2.0\n2,3.0\n"])
 def test_one_number_in_two_forms_is_refused_for_it_would_be_two_nodes(file, text):
-    with pytest.raises(DataError, match="written in one way"):
+    with pytest.raises(DataError, match="one spelling of every node"):
         read_edge_list(file(text))
 
 

@@ -53,7 +53,7 @@ def test_a_given_split_is_taken_and_an_edge_in_two_splits_refused():
     twice = np.concatenate([edges(), edges()[:1, ::-1]])
     with pytest.raises(DataError, match="in two"):
         split_edges(twice, ids(), SplitRequest(), given=np.append(given, 1))
-    with pytest.raises(DataError, match="edges of test"):
+    with pytest.raises(DataError, match="edges to predict in 'test'"):
         split_edges(edges(), ids(), SplitRequest(), given=given % 2)
 
 
@@ -92,7 +92,7 @@ def test_times_beyond_whole_numbers_are_cut_not_wrapped():
 def test_fractions_beside_given_splits_are_refused_not_passed_over():
     edge, given = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]]), np.array([0, 0, 0, 1, 2])
     half = (0.5, 0.25, 0.25)
-    with pytest.raises(OptionError, match="no fractions beside the column 'split'"):
+    with pytest.raises(OptionError, match="fractions as well as the column split"):
         split_edges(edge, None, SplitRequest(fractions=half), given=given)
     parts = split_edges(edge, None, SplitRequest(fractions=half, by="random"), given=given).splits
     assert [len(parts[name].edge) for name in ("train", "val", "test")] == [3, 1, 1]

@@ -86,8 +86,8 @@ def test_planetoids_files_are_read_as_pyg_reads_them(tmp_path):
         ("allx", pickle.dumps([1, 2]), "sparse matrix"),
         ("ally", pickle.dumps({"a": 1}), "one-hot"),
         ("graph", pickle.dumps({0: ["a"]}), "lists of neighbours"),
-        ("test.index", b"522\nx\n523\n", "whole numbers"),
-        ("test.index", b"522\n523\n", "fit each other"),
+        ("test.index", b"522\nx\n523\n", "integers"),
+        ("test.index", b"522\n523\n", "matching sizes"),
         ("tx", b"cposix\nsystem\n(S'true'\ntR.", "posix.system"),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_split_is_chosen_by_its_number(tmp_path, small_actor):
 
 def test_arrays_that_do_not_fit_and_overlapping_splits_are_refused(tmp_path, small_actor):
     write_heterophilous(small_actor, "actor", node_labels=np.arange(29))
-    with pytest.raises(DataError, match="fit each other"):
+    with pytest.raises(DataError, match="matching shapes"):
         load("actor", tmp_path / "root", source=small_actor)
     write_heterophilous(small_actor, "actor", val_masks=np.ones((10, 30), bool))
     with pytest.raises(DataError, match="overlap"):

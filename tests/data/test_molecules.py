@@ -124,10 +124,10 @@ def test_sizes_take_the_first_of_each_split(small):
     [
         ("x", lambda x: x + 119, "atom features below"),
         ("bond_attr", lambda e: e[:, :2], "bond features below"),
-        ("y", lambda y: y + 2, "labels, 0 or 1"),
+        ("y", lambda y: y + 2, r"labels \(0 or 1\)"),
         ("val", lambda v: v[:1], "'val': 1"),
         ("test", lambda t: t * 0 + 3, "in one split"),
-        ("num_bond", lambda n: n + 1, "fit each other"),
+        ("num_bond", lambda n: n + 1, "matching shapes"),
         ("bond_index", lambda e: e + 5, "between its nodes"),
     ],
 )

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lrga.data.links.negatives import NoEdgePairs, uniform_pairs
-from lrga.errors import DataError, DTypeError, OptionError, ShapeError
+from lrga.errors import DataError, OptionError
 
 
 def generator(seed=0):
@@ -82,19 +82,6 @@ def test_edges_in_32_bits_are_never_drawn_where_u_n_plus_v_needs_64():
     assert torch.equal(pairs.shifted, wide.shifted)
     around = 60_000 * 100_000 + 70_000 - torch.arange(59_990, 60_010)  # places near that of the first edge
     assert not bool((pairs.at(around) == torch.tensor([[60_000], [70_000]])).all(0).any())
-
-
-@pytest.mark.parametrize(
-    ("edge", "error"),
-    [
-        (torch.tensor([[0, 1, 2], [1, 2, 0]]), ShapeError),  # an edge_index
-        (torch.tensor([0, 1]), ShapeError),
-        (torch.tensor([[0.0, 1.0]]), DTypeError),
-    ],
-)
-def test_what_is_no_list_of_pairs_is_refused(edge, error):
-    with pytest.raises(error):
-        NoEdgePairs(edge, 3)
 
 
 def test_pairs_of_no_node_are_refused():

@@ -33,11 +33,10 @@ def folder(path: Path, graphs: int = 10, *, target: str = "graph", value=lambda 
 def test_targets_of_every_level_are_loaded_for_both_tasks(target, value, task, tmp_path):
     data = load_custom(folder(tmp_path, target=target, value=value))
     assert (data.level, data.task) == (target, task)
-    assert data.num_classes == (3 if task == "classification" else None)
     assert data.num_outputs == (3 if task == "classification" else 1)
     assert (data.node_features, data.edge_features) == (2, 1)
     assert data.node_types is data.edge_types is None
-    assert not data.masked
+    assert "mask" not in data.splits["train"].columns
     assert {name: len(graphs) for name, graphs in data.splits.items()} == {"train": 8, "val": 1, "test": 1}
     for graphs in data.splits.values():
         for one in graphs:
@@ -89,7 +88,7 @@ def test_one_graph_is_divided_by_masks_that_share_its_tensors(tmp_path):
     (tmp_path / "nodes.csv").write_text("node,x,y,split\n" + rows)
     (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{n},{(n + 1) % 12}\n" for n in range(12)))
     data = load_custom(tmp_path)
-    assert data.masked
+    assert "mask" in data.splits["train"].columns
     assert data.level == "node"
     assert data.classes == ("a", "b")
     masks = {name: graphs.batch([0]).attribute("mask") for name, graphs in data.splits.items()}
@@ -107,7 +106,7 @@ def test_nodes_without_label_stay_in_the_graph_and_in_no_mask(labels, task, tmp_
     (tmp_path / "nodes.csv").write_text("node,x,y,split\n" + rows)
     (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{n},{(n + 1) % 12}\n" for n in range(12)))
     data = load_custom(tmp_path)
-    assert (data.masked, data.task) == (True, task)
+    assert ("mask" in data.splits["train"].columns, data.task) == (True, task)
     assert data.classes == (("a", "b") if task == "classification" else None)
     for name, graphs in data.splits.items():
         batch = graphs.batch([0])
@@ -173,7 +172,7 @@ def test_a_name_that_is_nothing_is_answered_with_what_it_could_be(spec):
 
 def test_a_single_csv_file_is_answered_with_its_folder(tmp_path):
     folder(tmp_path)
-    with pytest.raises(DataError, match="name the folder"):
+    with pytest.raises(DataError, match="pass the folder"):
         load_custom(tmp_path / "nodes.csv")
 
 

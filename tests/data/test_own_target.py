@@ -3,19 +3,18 @@ import pytest
 
 from lrga.data.own.reading import choose_target, draw_split, make_labels, make_split
 from lrga.data.own.table import GraphTable, Split, Target
+from lrga.data.packed.arrays import pack_arrays
 from lrga.errors import DataError, OptionError
 
 
 def table(graphs: int = 4, *, targets=(), split: Split | None = None) -> GraphTable:
-    return GraphTable(
+    packed = pack_arrays(
         num_nodes=np.full(graphs, 3),
         num_edges=np.full(graphs, 2),
         edge_index=np.tile([[0, 1], [1, 2]], graphs),
         x=np.ones((3 * graphs, 1), np.float32),
-        edge_attr=None,
-        targets={target.level: target for target in targets},
-        split=split,
     )
+    return GraphTable(packed, {target.level: target for target in targets}, split)
 
 
 def labels(values, task=None, rows=None):
@@ -54,8 +53,9 @@ def test_the_task_can_be_said():
 @pytest.mark.parametrize(
     ("values", "task", "match"),
     [
-        ([0.5, 1.0], "classification", "whole numbers"),
-        (["a", "b"], "regression", "numbers in y for regression"),
+        ([0.5, 1.0], "classification", "integers"),
+        (["a", "b"], "regression", "numbers in y for regression, got names such as a[.]"),
+        (["a", "b"], "multilabel", "labels 0 and 1 in y.*got names such as a[.]"),
         ([1, 1, 1], None, "at least two classes"),
         ([0.5, np.nan], None, "NaN or infinity in graph 1"),
         ([np.inf, 0.5], None, "graph 0"),
@@ -119,7 +119,7 @@ def test_fractions_that_do_not_add_up_are_refused(fractions):
 def test_graphs_are_divided_where_there_are_several_and_nodes_where_there_is_one():
     assert make_split(table(3), "node", (0.8, 0.1, 0.1), 0, "here").level == "graph"
     assert make_split(table(1), "node", (0.4, 0.3, 0.3), 0, "here").level == "node"
-    with pytest.raises(DataError, match="graphs to divide"):
+    with pytest.raises(DataError, match="enough graphs for train, val and test"):
         make_split(table(2), "graph", (0.8, 0.1, 0.1), 0, "here")
 
 
@@ -130,5 +130,5 @@ def test_a_given_split_is_kept_and_must_be_whole():
     with pytest.raises(DataError, match="graphs of val in column split"):
         make_split(table(split=short), "node", (0.8, 0.1, 0.1), 0, "here")
     edges = Split("edge", np.zeros(8), "column split")
-    with pytest.raises(DataError, match="one of edges"):
+    with pytest.raises(DataError, match="a split of edges"):
         make_split(table(split=edges), "node", (0.8, 0.1, 0.1), 0, "here")

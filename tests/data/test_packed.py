@@ -108,7 +108,7 @@ def test_a_graph_that_is_not_there_is_refused(packed, index):
 
 @pytest.mark.parametrize("index", ["three", [1.5], torch.tensor([[1, 2]]), None, [[1], [2, 3]]])
 def test_what_is_no_position_is_refused(packed, index):
-    with pytest.raises((DTypeError, BatchError)):
+    with pytest.raises(BatchError):
         packed[index]
 
 
@@ -150,7 +150,7 @@ def test_the_order_is_drawn_when_batches_are_asked_for_not_later(packed):
 
 @pytest.mark.parametrize("batch_size", [0, -1, 2.5, True, "4"])
 def test_a_batch_size_that_is_none_is_refused(packed, batch_size):
-    with pytest.raises(OptionError, match="batch_size"):
+    with pytest.raises((OptionError, DTypeError), match="batch_size"):
         packed.batches(batch_size)
 
 

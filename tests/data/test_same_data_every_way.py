@@ -176,7 +176,7 @@ ERRORS = {
     "-2 beside -1": (divided(lambda i: graph(i, [i % 3 - 2])), {}, DataError, "numbered from 0"),
     "no label in val": (divided(lambda i: graph(i, [i % 2 if i // 12 != 1 else -1])), {}, DataError, "of val"),
     "another level": (divided(lambda i: graph(i, [i % 2])), {"level": "edge"}, DataError, "each edge"),
-    "no classes": (divided(lambda i: graph(i, [i / 4])), {"task": "classification"}, DataError, "whole numbers"),
+    "no classes": (divided(lambda i: graph(i, [i / 4])), {"task": "classification"}, DataError, "integers"),
     "two splits": (divided(lambda i: graph(i, [i % 2])), {"seed": 1}, OptionError, "one split"),
     "unknown option": (divided(lambda i: graph(i, [i % 2])), {"sizes": [1]}, OptionError, "options of your own"),
     "merged times": (
@@ -199,7 +199,7 @@ def test_a_mask_chooses_the_targets_whichever_way_it_comes(load, way):
     found = load(divided(lambda i: graph(i, [0, 1, 9, i % 2], mask=torch.tensor([True, True, False, True]))), way)
     assert found.task.classes == ("0", "1")
     assert found.splits["val"].attribute("mask").tolist()[:4] == [True, True, False, True]
-    with pytest.raises(DataError, match=r"truth values as mask.*rename"):
+    with pytest.raises(DataError, match=r"bool mask.*rename"):
         load(divided(lambda i: graph(i, [0, 1, 1, i % 2], mask=torch.arange(4))), way)
 
 

@@ -108,7 +108,7 @@ def test_a_graph_without_edges_gives_the_seeds():
 
 @pytest.mark.parametrize("seeds", [[], [3, 3], [-1], [40]])
 def test_seeds_that_are_no_nodes_or_come_twice_are_refused(seeds):
-    with pytest.raises(DataError, match="different seed nodes between 0 and 39"):
+    with pytest.raises(DataError, match="distinct seed nodes between 0 and 39"):
         NeighborSampler(PackedGraphs.from_data_list([random_data()]), [2]).sample(torch.tensor(seeds).long())
 
 

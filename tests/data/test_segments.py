@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data.packed.segments import Selection, edge_ends, narrow, order_by, pointer, repeat, take
+from lrga.data.packed.segments import Selection, narrow, order_by, pointer, repeat, take
 
 
 @pytest.mark.parametrize(
@@ -91,17 +91,6 @@ def test_cutting_a_slice_gives_a_slice():
 def test_rows_beyond_31_bits_are_numbered_in_64():
     selection = Selection(torch.tensor([0, 1 << 33, (1 << 33) + 2]), torch.tensor([1]))
     assert selection.rows.tolist() == [1 << 33, (1 << 33) + 1]
-
-
-def test_the_ends_of_edges_count_through_all_graphs():
-    # Two graphs of 2 and 3 nodes; edges 1 -> 0, 0 -> 1 and 2 -> 0, 0 -> 2.
-    ends = edge_ends(
-        torch.tensor([1, 0, 2, 0], dtype=torch.uint8),
-        torch.tensor([0, 2, 4]),
-        torch.tensor([0, 2, 5]),
-        torch.tensor([1, 1, 1, 0, 1], dtype=torch.uint8),
-    )
-    assert ends.tolist() == [[1, 0, 4, 2], [0, 1, 2, 4]]
 
 
 def graphs(seed, nodes, edges):

@@ -160,12 +160,12 @@ def test_a_prepared_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "match"),
     [
-        ("count", np.array([1, 1], np.uint8), "one row each"),
+        ("count", np.array([1, 1], np.uint8), "one row per superpixel"),
         ("size", np.array([2, 3, 4], np.uint8), "5 in image 0"),
         ("size", np.array([4, 0, 4], np.uint8), "empty superpixel"),
         ("count", np.array([3, 0], np.uint8), "without superpixels"),
         ("label", np.array([3, 10], np.uint8), "above 9"),
-        ("pix_q", np.ones((3, 3), np.uint8), "one row each"),
+        ("pix_q", np.ones((3, 3), np.uint8), "one row per superpixel"),
         ("label", None, "no label"),
     ],
 )

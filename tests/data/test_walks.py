@@ -3,7 +3,7 @@ import torch
 
 from lrga.data.links import walks
 from lrga.data.links.walks import Walker
-from lrga.errors import DTypeError, OptionError, ShapeError
+from lrga.errors import OptionError, ShapeError
 from lrga.ops.neighbors.edges import EdgeLayout
 
 # 0 and 1 share the neighbour 2; 3 hangs at 0; 4 hangs at 1; 5 is alone
@@ -78,12 +78,8 @@ def test_impossible_requests_are_refused():
     with pytest.raises(OptionError, match="p from 1e-30 to 1e"):
         Walker(layout_of(), p=0)
     walker = Walker(layout_of())
-    with pytest.raises(ShapeError, match="node 6"):
+    with pytest.raises(ShapeError, match="from 6 to 6"):
         walker.walk(torch.tensor([6]), 2, generator=generator())
-    with pytest.raises(ShapeError):
-        walker.walk(torch.tensor([[0]]), 2, generator=generator())
-    with pytest.raises(DTypeError, match="whole numbers"):
-        walker.walk(torch.tensor([1.5]), 2, generator=generator())
     assert walker.walk(torch.tensor([], dtype=torch.int64), 2, generator=generator()).shape == (0, 3)
     assert walker.walk(torch.tensor([3]), 0, generator=generator()).tolist() == [[3]]
 

@@ -5,10 +5,18 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
+from lrga.distributed import partition_graph
 from lrga.io.lock import FolderLock
 from lrga.io.progress import silent
 from tests.helpers.processes import run
+
+
+@pytest.fixture
+def ring():
+    """Three nodes in a ring, all of them of one part."""
+    return partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
 
 
 @pytest.fixture(scope="session")

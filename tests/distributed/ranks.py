@@ -203,22 +203,6 @@ def check_links(three):
     return results
 
 
-def check_link_traffic(group):
-    """Bytes by purpose of a step on graphs of two sizes, with as many pairs."""
-    found = {}
-    for nodes, edges in ((24, 80), (240, 800)):
-        edge_index, _, _ = make_graph(nodes, edges)
-        part = partition_graph(edge_index, nodes, group=group)
-        whole = LinkModel(LinkGNN(WIDTH, WIDTH, 2, rank=3), LinkPredictor(WIDTH, WIDTH, 2), num_nodes=nodes).double()
-        model = partition_model(whole, part)
-        generator = torch.Generator().manual_seed(dist.get_rank(group))
-        pairs = torch.randint(nodes, (2, 10), generator=generator)
-        with count_traffic() as traffic:
-            link_step(model, part, None, pairs, pairs, torch.optim.Adam(model.parameters()))
-        found[str(nodes)] = {"payload": traffic.payload, "wire": traffic.wire}
-    return found
-
-
 def check_collectives(group):
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
     x = torch.arange(4, dtype=torch.float64, requires_grad=True)
@@ -323,16 +307,24 @@ def check_attention(group):
     return {"differences": results, "payloads": payloads}
 
 
-def check_traffic(group):
-    """Payload of LRGA's all-reduce for graphs of two sizes: the same."""
+def check_traffic(group, kind):
+    """Bytes by purpose of a step on graphs of two sizes; of links, with as many pairs."""
     found = {}
     for nodes, edges in ((24, 80), (240, 800)):
         edge_index, x, y = make_graph(nodes, edges)
         part = partition_graph(edge_index, nodes, group=group)
-        model = partition_model(make_model("gcn", 3), part)
-        adam = torch.optim.Adam(model.parameters())
+        whole = make_model("gcn", 3)
+        if kind == "links":
+            scorer = LinkPredictor(WIDTH, WIDTH, 2)
+            whole = LinkModel(LinkGNN(WIDTH, WIDTH, 2, rank=3), scorer, num_nodes=nodes).double()
+        model = partition_model(whole, part)
+        adam, generator = torch.optim.Adam(model.parameters()), torch.Generator().manual_seed(dist.get_rank(group))
+        pairs = torch.randint(nodes, (2, 10), generator=generator)
         with count_traffic() as traffic:
-            training_step(model, part, part.take_nodes(x), part.take_nodes(y), adam)
+            if kind == "links":
+                link_step(model, part, None, pairs, pairs, adam)
+            else:
+                training_step(model, part, part.take_nodes(x), part.take_nodes(y), adam)
         found[str(nodes)] = {"payload": traffic.payload, "wire": traffic.wire, "text": str(traffic)}
     return found
 
@@ -387,8 +379,8 @@ def check_all(two, three):
         },
         "variants": check_variants(three),
         "links": check_links(three),
-        "link traffic": check_link_traffic(three),
-        "traffic": check_traffic(three),
+        "link traffic": check_traffic(three, "links"),
+        "traffic": check_traffic(three, "nodes"),
     }
     if two is not None:
         results["collectives"]["2"] = check_collectives(two)

@@ -21,7 +21,7 @@ def test_traffic_is_a_matrix_and_two_vectors_for_each_head_whatever_the_number_o
 
 def test_a_batch_of_graphs_is_refused():
     attention = PartitionedAttention.of(lrga.LowRankGlobalAttention(3, rank=2), 4)
-    with pytest.raises(UnsupportedError, match="one graph divided"):
+    with pytest.raises(UnsupportedError, match="one graph partitioned"):
         attention(torch.zeros(4, 3), torch.tensor([0, 0, 1, 1]))
 
 

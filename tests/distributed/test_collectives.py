@@ -1,6 +1,6 @@
 import torch
 
-from lrga.distributed.collectives import Traffic, all_reduce_sum, count_traffic, gather_ragged, rank_of, world_size
+from lrga.distributed.collectives import all_reduce_sum, count_traffic, gather_ragged, rank_of, world_size
 
 
 def test_sums_and_exchanges_and_their_gradients_are_those_of_all_ranks(ranks):
@@ -29,10 +29,3 @@ def test_without_a_process_group_there_is_one_rank_and_nothing_is_sent():
     assert (world_size(), rank_of(), traffic.total) == (1, 0, 0)
     assert torch.equal(x.grad, torch.ones(3))
     assert gather_ragged(x) is x
-
-
-def test_traffic_reads_as_text():
-    traffic = Traffic()
-    traffic.add("halo", payload=2000, wire=1500)
-    traffic.add("halo", payload=2000, wire=1500)
-    assert str(traffic) == "sent 3,000 B: halo 3,000 B in 2 calls"

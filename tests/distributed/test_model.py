@@ -1,11 +1,11 @@
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import GCN, GIN, MLP, PNA, GCNConv, GPSConv, Sequential
+from torch_geometric.nn import GAT, GCN, GIN, MLP, PNA, GCNConv, GPSConv, GraphSAGE, Sequential
 from torch_geometric.nn.aggr import SumAggregation
 
 import lrga
-from lrga.distributed import partition_graph, partition_model
+from lrga.distributed import partition_model
 from lrga.errors import UnsupportedError
 from lrga.models.link import LinkGNN
 from lrga.nn import (
@@ -45,63 +45,12 @@ def test_ten_steps_give_the_losses_of_one_process(ranks):
         assert all(found["loss"] < 1e-8 for found in report["ten steps"].values())
 
 
-def test_the_original_stays_and_weights_cross_both_ways():
-    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
+def test_the_original_stays_and_weights_cross_both_ways(ring):
     whole = lrga.GNN(4, 8, 2, 2, conv="gatedgcn", rank=3)
-    ours = partition_model(whole, part)
+    ours = partition_model(whole, ring)
     assert type(whole.layers[0].attention) is lrga.LowRankGlobalAttention
     ours.load_state_dict(whole.state_dict())
     whole.load_state_dict(ours.state_dict())
-
-
-def test_a_layer_that_cannot_be_divided_is_named():
-    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
-    with pytest.raises(UnsupportedError, match=r"convs\.0: GINConv"):
-        partition_model(GIN(4, 8, num_layers=2, aggr="max"), part)
-    with pytest.raises(UnsupportedError, match=r"convs\.0: PNAConv"):
-        partition_model(PNA(4, 8, 2, aggregators=["mean"], scalers=["identity"], deg=torch.tensor([0, 1])), part)
-
-
-@pytest.mark.parametrize(
-    ("make", "named"),
-    [
-        (lambda: GCN(4, 8, 2, norm="graph_norm"), r"norms\.0: GraphNorm"),
-        (lambda: GCN(4, 8, 2, norm="layer_norm"), r"norms\.0: LayerNorm"),
-        (lambda: MLP([4, 8, 8], norm="pair_norm"), "PairNorm"),
-        (lambda: Sequential("x, e", [(GCNConv(4, 8), "x, e -> x"), (SumAggregation(), "x -> x")]), "SumAggregation"),
-        (lambda: GPSConv(4, GCNConv(4, 4)), "the model: GPSConv"),
-        (lambda: lrga.GNN(4, 8, 2, 2, random_features=True, resample_features=False), "the model: GNN"),
-        (lambda: lrga.RandomFeatures(lrga.GNN(6, 8, 2, 2), 2, resample=False), "the model: RandomFeatures"),
-    ],
-)
-def test_what_would_take_the_nodes_of_one_rank_for_the_whole_graph_is_refused(make, named):
-    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
-    with pytest.raises(UnsupportedError, match=named):
-        partition_model(make(), part)
-
-
-def test_models_of_pyg_are_divided_augmented_or_not():
-    layer = GPSConv(4, GCNConv(4, 4))
-    layer.attn = GPSAttention(4, rank=2)
-    edge_index, x = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.randn(3, 4)
-    part = partition_graph(edge_index, 3)
-    for model in (
-        layer,
-        GCN(4, 8, 2, 3, norm="batch_norm"),
-        lrga.augment(GCN(4, 8, 2, 3), 2, single_graph=True, init="paper"),
-        lrga.GNN(4, 8, 3, 2, resample_features=False),
-        lrga.RandomFeatures(lrga.GNN(6, 8, 2, 2), 2).eval(),
-    ):
-        divided = partition_model(model, part)
-        torch.manual_seed(0)
-        expected = model(x, edge_index)
-        torch.manual_seed(0)
-        assert torch.allclose(divided(x, part.edges), expected, atol=1e-6)
-
-
-def test_an_augmented_model_of_pyg_on_three_ranks_is_that_of_one_process(ranks):
-    for report in ranks:
-        assert report["augmented"] < 1e-12
 
 
 class OwnAttention(lrga.LowRankGlobalAttention):
@@ -117,22 +66,67 @@ class OwnEmbedding(NodeEmbedding):
     pass
 
 
-@pytest.mark.parametrize("make", [lambda: OwnAttention(4, 2), lambda: OwnNorm(4), lambda: OwnEmbedding(3, 4)])
-def test_a_subclass_that_would_lose_its_own_code_is_refused(make):
-    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
-    with pytest.raises(UnsupportedError, match="0: Own.*own code would not run"):
-        partition_model(nn.Sequential(make()), part)
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: GIN(4, 8, num_layers=2, aggr="max"), r"convs\.0: GINConv"),
+        (
+            lambda: PNA(4, 8, 2, aggregators=["mean"], scalers=["identity"], deg=torch.tensor([0, 1])),
+            r"convs\.0: PNAConv",
+        ),
+        (lambda: lrga.GNN(5, 8, 2, 1, encoding="rwse:3"), "without positional encodings"),
+        (lambda: GCN(4, 8, 2, norm="graph_norm"), r"norms\.0: GraphNorm"),
+        (lambda: GCN(4, 8, 2, norm="layer_norm"), r"norms\.0: LayerNorm"),
+        (lambda: MLP([4, 8, 8], norm="pair_norm"), "PairNorm"),
+        (lambda: Sequential("x, e", [(GCNConv(4, 8), "x, e -> x"), (SumAggregation(), "x -> x")]), "SumAggregation"),
+        (lambda: GPSConv(4, GCNConv(4, 4)), "the model: GPSConv"),
+        (lambda: lrga.GNN(4, 8, 2, 2, random_features=True, resample_features=False), "the model: GNN"),
+        (lambda: lrga.RandomFeatures(lrga.GNN(6, 8, 2, 2), 2, resample=False), "the model: RandomFeatures"),
+        *(
+            (lambda kind=kind, sizes=sizes: nn.Sequential(kind(*sizes)), "0: Own.*own code would not run")
+            for kind, sizes in ((OwnAttention, (4, 2)), (OwnNorm, (4,)), (OwnEmbedding, (3, 4)))
+        ),
+    ],
+)
+def test_what_would_take_the_nodes_of_one_rank_for_the_whole_graph_is_named(make, named, ring):
+    with pytest.raises(UnsupportedError, match=named):
+        partition_model(make(), ring)
+
+
+def test_models_of_pyg_and_ours_are_divided_augmented_or_not(ring):
+    layer = GPSConv(4, GCNConv(4, 4))
+    layer.attn = GPSAttention(4, rank=2)
+    edge_index, x = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.randn(3, 4)
+    for model in (
+        layer,
+        GraphSAGE(4, 8, 2),
+        GAT(4, 8, 2),
+        GCN(4, 8, 2, 3, norm="batch_norm"),
+        lrga.augment(GCN(4, 8, 2, 3), 2, single_graph=True, init="paper"),
+        lrga.GNN(4, 8, 3, 2, resample_features=False),
+        lrga.RandomFeatures(lrga.GNN(6, 8, 2, 2), 2).eval(),
+        lrga.GNN(4, 8, 2, 2, conv="gine", rank=3, block="residual"),
+    ):
+        divided = partition_model(model, ring)
+        torch.manual_seed(0)
+        expected = model(x, edge_index)
+        torch.manual_seed(0)
+        assert torch.allclose(divided(x, ring.edges), expected, atol=1e-6)
+
+
+def test_an_augmented_model_of_pyg_on_three_ranks_is_that_of_one_process(ranks):
+    for report in ranks:
+        assert report["augmented"] < 1e-12
 
 
 @pytest.mark.parametrize("kind", [GCNLayer, Head, LayerwiseHead])
-def test_a_subclass_of_a_layer_or_head_is_refused(kind):
+def test_a_subclass_of_a_layer_or_head_is_refused(kind, ring):
     """It would take the nodes of one rank for the whole graph."""
-    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
     model = lrga.GNN(4, 8, 2, 2, conv="gin" if kind is LayerwiseHead else "gcn", task="graph")
     found = next(module for module in model.modules() if type(module) is kind)
     found.__class__ = type("Own", (kind,), {})
     with pytest.raises(UnsupportedError, match="Own"):
-        partition_model(model, part)
+        partition_model(model, ring)
 
 
 @pytest.mark.parametrize(
@@ -146,19 +140,6 @@ def test_a_subclass_of_a_layer_or_head_is_refused(kind):
         lambda: lrga.augment(GCN(4, 8, 2), rank=2, single_graph=True),
     ],
 )
-def test_a_layer_that_is_not_partitioned_refuses_the_edges_of_a_part(make):
-    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
+def test_a_layer_that_is_not_partitioned_refuses_the_edges_of_a_part(make, ring):
     with pytest.raises(UnsupportedError, match="partition_model"):
-        make()(torch.randn(3, 4), part.edges)
-
-
-def test_encodings_are_refused_in_words_and_residual_blocks_are_divided():
-    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3)
-    with pytest.raises(UnsupportedError, match="without positional encodings"):
-        partition_model(lrga.GNN(5, 8, 2, 1, encoding="rwse:3"), part)
-    torch.manual_seed(0)
-    model = lrga.GNN(5, 8, 2, 2, conv="gine", rank=3, block="residual").eval()
-    x = torch.randn(3, 5)
-    divided = partition_model(model, part)
-    expected = model(x, torch.tensor([[0, 1, 2], [1, 2, 0]]))
-    torch.testing.assert_close(divided(part.take_nodes(x), part.edges), expected)
+        make()(torch.randn(3, 4), ring.edges)

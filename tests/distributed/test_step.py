@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import lrga
-from lrga.distributed import partition_graph, partition_model
+from lrga.distributed import partition_model
 from lrga.distributed.step import global_mean, training_step
 from lrga.errors import ShapeError
 
@@ -16,15 +16,14 @@ def test_the_attentions_traffic_does_not_depend_on_the_number_of_nodes(ranks):
         assert "attention 640 B in 4 calls" in large["text"]
 
 
-def test_only_rows_of_the_mask_count():
+def test_only_rows_of_the_mask_count(ring):
     torch.manual_seed(0)
-    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
-    model = partition_model(lrga.GNN(4, 8, 2, 1, rank=3, batch_norm=False), part)
+    model = partition_model(lrga.GNN(4, 8, 2, 1, rank=3, batch_norm=False), ring)
     x, y, mask = torch.randn(3, 4), torch.tensor([0, 1, 1]), torch.tensor([True, False, True])
-    expected = torch.nn.functional.cross_entropy(model(x, part.edges)[mask], y[mask])
-    loss = training_step(model, part, x, y, torch.optim.SGD(model.parameters(), lr=0.1), mask=mask)
+    expected = torch.nn.functional.cross_entropy(model(x, ring.edges)[mask], y[mask])
+    loss = training_step(model, ring, x, y, torch.optim.SGD(model.parameters(), lr=0.1), mask=mask)
     assert torch.allclose(loss, expected)
-    assert training_step(model, part, x, y, torch.optim.SGD(model.parameters(), lr=0.1), mask=mask) < loss
+    assert training_step(model, ring, x, y, torch.optim.SGD(model.parameters(), lr=0.1), mask=mask) < loss
 
 
 def test_a_mean_over_no_row_is_zero():
@@ -32,15 +31,14 @@ def test_a_mean_over_no_row_is_zero():
     assert global_mean(torch.ones(2), rows=4) == 0.5
 
 
-def test_a_loss_that_is_a_mean_already_and_rows_of_other_nodes_are_refused():
+def test_a_loss_that_is_a_mean_already_and_rows_of_other_nodes_are_refused(ring):
     """A mean over the means of the ranks would not be the mean over all nodes."""
-    part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
-    model = partition_model(lrga.GNN(4, 8, 2, 1), part)
+    model = partition_model(lrga.GNN(4, 8, 2, 1), ring)
     x, y, sgd = torch.randn(3, 4), torch.tensor([0, 1, 1]), torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(ShapeError, match=r"a loss for each of 3 rows.*reduction='none'"):
-        training_step(model, part, x, y, sgd, loss=torch.nn.functional.cross_entropy)
+        training_step(model, ring, x, y, sgd, loss=torch.nn.functional.cross_entropy)
     with pytest.raises(ShapeError, match=r"targets with one row.*part\.take_nodes\(targets\)"):
-        training_step(model, part, x, torch.zeros(9, dtype=torch.int64), sgd)
+        training_step(model, ring, x, torch.zeros(9, dtype=torch.int64), sgd)
     with pytest.raises(ShapeError, match="mask with one row"):
-        training_step(model, part, x, y, sgd, mask=torch.ones(9, dtype=torch.bool))
-    assert training_step(model, part, x, y, sgd, mask=torch.tensor([2])) > 0
+        training_step(model, ring, x, y, sgd, mask=torch.ones(9, dtype=torch.bool))
+    assert training_step(model, ring, x, y, sgd, mask=torch.tensor([2])) > 0

@@ -71,7 +71,7 @@ def test_labels_write_models_as_the_paper_does():
 
 def test_options_that_a_campaign_decides_itself_are_refused_with_what_to_use():
     refuse_taken({"lr": 1.0}, seed="seeds")
-    with pytest.raises(OptionError, match="seeds in place of seed"):
+    with pytest.raises(OptionError, match="seeds instead of seed"):
         refuse_taken({"seed": 1}, seed="seeds")
 
 

@@ -55,7 +55,7 @@ def test_compare_trains_both_and_says_what_lrga_adds(tiny, tmp_path):
     table = lrga.experiments.compare("CLUSTER", seeds=[41, 95], output=tmp_path, progress=False, **tiny)
     assert [row.spread().n for row in table.rows] == [2, 2]
     change = table.rows[1].spread().mean - table.rows[0].spread().mean
-    assert table.notes[0].startswith(f"With LRGA weighted accuracy (%) changes by {change:+.2f} (95 % CI ")
+    assert table.notes[0].startswith(f"With LRGA, weighted accuracy (%) changes by {change:+.2f} (95 % CI ")
     assert table.notes[0].endswith(("2 pairs of seeds): better.", "pairs of seeds): no clear difference.", "worse."))
     assert any("fresh draw" in note for note in table.notes)
 

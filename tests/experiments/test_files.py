@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from lrga.cli.main import app
 from lrga.errors import DataError, DataMissingError, LRGAError
+from lrga.experiments.cell import run_name
 from lrga.experiments.files import read_study
 from lrga.experiments.loading import load_runs
 from lrga.experiments.published import PublishedTable
@@ -62,7 +63,7 @@ def test_a_campaign_with_and_without_lrga_says_what_it_changes(tmp_path, tiny):
     text = '[common]\ndataset = "CLUSTER"\n[[cell]]\nlrga = false\n[[cell]]\nrank = 2\nlabels = {name = "ours"}\n'
     table = read_study(write(tmp_path, text), seeds=[1, 2], **tiny).run(tmp_path / "runs", progress=False)
     change = table.rows[1].spread().mean - table.rows[0].spread().mean
-    assert table.notes[0].startswith(f"With LRGA weighted accuracy (%) changes by {change:+.2f} (95 % CI ")
+    assert table.notes[0].startswith(f"With LRGA, weighted accuracy (%) changes by {change:+.2f} (95 % CI ")
 
 
 def test_a_published_number_without_deviation_is_recorded(tmp_path, tiny):
@@ -89,6 +90,8 @@ def test_a_python_file_defines_its_study(tmp_path):
         ("[[cell]]\nmodel = 'gcn'", "dataset"),
         ("[[cell]]\ndataset = 'ZINC'\nmodle = 'gcn'", "modle"),
         ("title = ", "campaign.toml"),
+        ("[[cell]]\ndataset = 'ZINC'\nname = 'CLUSTER'", "dataset instead of name"),
+        ("[[cell]]\ndataset = 'ZINC'\nseed = 3", "seeds instead of seed"),
         ("published = 'no.toml'\n[[cell]]\ndataset = 'ZINC'", "no such file"),
     ],
 )
@@ -121,6 +124,15 @@ def test_the_row_that_names_most_options_of_a_run_stands_beside_it(tmp_path, nam
         ("[[result]]\ndataset = 'ZINC'\nmean = 'much'", "mean"),
         ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nstd = 'x'", "std"),
         ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nmodle = 'gcn'", "modle"),
+        ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nmodel = 'gcnn'", "model .* in result 1 of .*published.toml"),
+        ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nrank = 'ten'", "rank to be an integer"),
+        ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nlrga = 'no'", "lrga to be true or false"),
+        ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nstd = -0.1", "std"),
+        ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nseeds = 2.5", "an integer of at least 1 for seeds"),
+        ("[[result]]\ndataset = 'ZNIC'\nmean = 1.0", "ZNIC"),
+        ("[[result]]\ndataset = 'ZINC'\nname = 'CLUSTER'\nmean = 1.0", "dataset, not name"),
+        ("[[result]]\ndataset = ''\nmean = 1.0", "dataset"),
+        ("sauce = 'x'\n[[result]]\ndataset = 'ZINC'\nmean = 1.0", "sauce"),
     ],
 )
 def test_published_numbers_that_cannot_be_are_refused_by_name(tmp_path, text, named):
@@ -128,3 +140,40 @@ def test_published_numbers_that_cannot_be_are_refused_by_name(tmp_path, text, na
         PublishedTable.read(write(tmp_path, text, "published.toml"))
     with pytest.raises(DataMissingError):
         PublishedTable.read(tmp_path / "none.toml")
+
+
+def test_a_published_number_may_be_written_as_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("graphs").mkdir()
+    text = """[[result]]
+dataset = "ZINC"
+budget = "500k"
+metric = "MAE"
+mean = 1
+[[result]]
+dataset = "graphs/"
+model = "GIN"
+mean = 2
+[[result]]
+dataset = "ogbl-ddi"
+model = "MF"
+predictor = "dot"
+mean = 3
+"""
+    table = PublishedTable.read(write(tmp_path, text, "published.toml"))
+    assert table.number(make_config("ZINC", budget="500K", metric="mae")).mean == 1
+    assert table.number(make_config("ZINC", budget="100K")) is None
+    assert table.number(make_config("graphs", model="gin")).mean == 2
+    assert table.number(make_config("ogbl-ddi", model="mf", predictor="dot")).mean == 3
+
+
+@pytest.mark.parametrize("name", ["campaign.toml", "campaign.py"])
+def test_options_of_the_data_win_over_the_files(tmp_path, name):
+    text = 'title = "x"\n[[cell]]\ndataset = "CLUSTER"\ndata_options = {seed = 3, sizes = [9, 9, 9]}\n'
+    path = write(tmp_path, PYTHON if name.endswith("py") else text, name)
+    words = ["reproduce", "run", str(path), "--sizes", "8,4,4", "--dry-run", "--json", "--output", str(tmp_path)]
+    planned = [cell["runs"][0]["run"] for cell in json.loads(CliRunner().invoke(app, words).stdout)["cells"]]
+    configs = [cell.config for cell in read_study(path, data_options={"sizes": (8, 4, 4), "seed": None}).cells]
+    assert planned == [run_name(config) for config in configs]
+    assert configs[0].data.options["sizes"] == [8, 4, 4]
+    assert configs[0].data.options.get("seed") == (3 if name.endswith("toml") else None)

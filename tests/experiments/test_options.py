@@ -56,6 +56,7 @@ def test_every_option_of_training_can_be_typed():
     switches = {"lrga", "edge_features", "residual", "batch_norm", "random_features", "tensorboard", "deterministic"}
     switches |= {"resample_features", "skip", "validation_edges", "edge_weights", "standardize_targets"}
     switches |= {"selective_decay", "recompute_layers", "qk_norm", "gate"}
+    switches |= {"linear_layers", "predictor_residual", "orthogonal", "mask_batch"}
     for key in SECTION_OF:
         text = "true" if key in switches else "{}" if key == "options" else "1"
         assert list(parse_settings([f"{key}={text}"])) == [key]
@@ -96,7 +97,7 @@ def test_settings_and_named_options_do_not_contradict_each_other():
 
 
 def test_what_the_command_line_asks_for_otherwise_is_no_setting():
-    with pytest.raises(OptionError, match="model as the command line asks for it"):
+    with pytest.raises(OptionError, match="model by its own option"):
         merge_settings({}, ["model=gin"], elsewhere=("name", "model"))
 
 

@@ -92,10 +92,10 @@ def test_one_record_is_read_for_each_run(tmp_path):
         ({"last": None}, "a finished run without numbers"),
         ({"last": {**EPOCH, "test_metric": "high"}}, "test_metric of last = 'high'"),
         ({"best": {"epoch": 1}}, "best with epoch"),
-        ({"config": {"data": {}}}, "a configuration that is none"),
+        ({"config": {"data": {}}}, "an invalid configuration"),
         ({"format": 2}, "format 2"),
         ({"extra": 1}, "unknown or missing: extra"),
-        ({"metric": "accuracy"}, "metric 'accuracy', where ZINC has 'mae_by_batch'"),
+        ({"metric": "accuracy"}, "metric 'accuracy', but the metric of ZINC is 'mae_by_batch'"),
         ({"best": None}, "a finished run without numbers"),
         ({"model": {}}, "a finished run without a number of parameters"),
         ({"data": {}}, "a finished run without a name of its data"),
@@ -131,7 +131,7 @@ def test_a_missing_field_a_broken_file_and_no_file_are_refused(tmp_path):
         read_record(path)
     with pytest.raises(DataError, match="no such file"):
         read_record(tmp_path / "none.json")
-    with pytest.raises(DataError, match="a folder.*name one of the files in it"):
+    with pytest.raises(DataError, match="a folder.*pass one of the files in it"):
         read_record(tmp_path)
 
 
@@ -146,7 +146,7 @@ def test_a_record_has_the_name_of_its_configuration():
     for change in ({"seed": 95}, {"lr": 0.5}):
         other = config.changed(**change)
         values = replace(RECORD, run=run_name(config), config=other.to_json(), seed=other.run.seed).to_json()
-        with pytest.raises(DataError, match=f"is that of '{run_name(other)}'"):
+        with pytest.raises(DataError, match=f"belongs to '{run_name(other)}'"):
             RunRecord.from_json(values)
         assert RunRecord.from_json(values | {"run": run_name(other)}).run == run_name(other)
 
@@ -157,7 +157,7 @@ def test_a_record_that_contradicts_itself_is_refused():
     impossible = {
         "0.1 in the last epoch": {"curve": curve, "last": EPOCH | {"test_metric": 0.1}},
         "different lengths": {"curve": curve | {"test_metric": [0.45]}},
-        "none of epochs": {"curve": {"test_metric": [0.9, 0.45]}},
+        "no column of epochs": {"curve": {"test_metric": [0.9, 0.45]}},
         "but 41 in its configuration": {"seed": 95},
         "time 'yesterday'": {"time": "yesterday"},
         "time None": {"environment": [{"started": None}]},

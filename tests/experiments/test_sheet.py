@@ -104,4 +104,4 @@ def test_long_notes_and_cells_are_folded_at_100_columns():
 def test_markup_of_every_form_is_escaped():
     sheet = Sheet(title="", columns=(("a", False),), rows=(("50 % | <b> & _x_",),), notes=("a | b",))
     assert "| 50 % \\| &lt;b> & _x_ |" in sheet.to_markdown()
-    assert "50 \\% | <b> \\& \\_x\\_" in sheet.to_latex()
+    assert "50 \\% \\textbar{} \\textless{}b\\textgreater{} \\& \\_x\\_" in sheet.to_latex()

@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from lrga.experiments import study as module
+from lrga.experiments.cell import run_name
 from lrga.experiments.comparison import comparison
 from lrga.experiments.study import CampaignInterrupted
 from lrga.training.callbacks.base import Callback
@@ -43,3 +44,17 @@ def test_interrupted_it_raises_with_the_table_so_far(tiny, tmp_path, monkeypatch
     assert not caught.value.table.complete
     assert isinstance(caught.value, KeyboardInterrupt)
     assert study.run(tmp_path, progress=False).complete
+
+
+def test_parts_are_disjoint_together_all_and_empty_where_there_are_more_than_runs(tmp_path):
+    study = comparison("CLUSTER", seeds=[1, 2, 3])
+    parts = [[run_name(c) for cell in study.shard(i, 8).cells for c in cell.runs()] for i in range(1, 9)]
+    assert sorted(name for part in parts for name in part) == sorted(
+        run_name(c) for cell in study.cells for c in cell.runs()
+    )
+    assert parts[6] == parts[7] == []
+    empty = study.shard(8, 8)
+    assert empty.plan(tmp_path).notes == ["0 runs: nothing to do."]
+    table = empty.run(tmp_path, progress=False)
+    assert table.complete
+    assert table.to_text() == "GCN on CLUSTER, with and without LRGA, part 8 of 8: no runs\n\n"

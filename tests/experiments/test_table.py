@@ -199,17 +199,17 @@ def test_what_is_not_done_is_said_and_how_to_go_on():
     cell = table1("ZINC", seeds=[1, 2, 3])
     first, second, third = pending(cell)
     notes = notes_of(cell, [replace(first, status="finished"), second, replace(third, status="busy")])
-    assert "1 of 3 runs are done, 1 not begun; the same command continues." in notes
-    assert any("seed 3: another process trains it" in note for note in notes)
+    assert "1 of 3 runs are done, 1 not started; run the same command to resume." in notes
+    assert any("seed 3: in training by another process" in note for note in notes)
 
 
 def test_a_run_that_was_stopped_before_it_had_a_record_is_not_called_unbegun():
     cell = table1("ZINC", seeds=[1, 2, 3])
     first, second, third = pending(cell)
     notes = notes_of(cell, [replace(first, begun=True), second, third])
-    assert "0 of 3 runs are done, 2 not begun; the same command continues." in notes
-    assert any("seed 1: stopped on its way; the same command continues it" in note for note in notes)
-    assert not any("not begun" in note or "stopped" in note for note in notes_of(cell, [first, second, third]))
+    assert "0 of 3 runs are done, 2 not started; run the same command to resume." in notes
+    assert any("seed 1: interrupted; run the same command to resume" in note for note in notes)
+    assert not any("not started" in note or "interrupted" in note for note in notes_of(cell, [first, second, third]))
 
 
 def test_a_difference_is_paired_over_the_seeds_that_both_have():

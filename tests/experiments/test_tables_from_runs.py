@@ -63,7 +63,7 @@ def test_missing_paused_and_finished_cells_are_told_apart(tmp_path):
     assert lines[4].split(" | ")[3] == "diverged"
     assert lines[5].split(" | ")[3] == "not yet run"
     assert "- 1 of 4 cells have finished runs, 1 runs in all." in lines
-    assert any(line.startswith("- † made with generated data") for line in lines)
+    assert any(line.startswith("- † trained on generated data") for line in lines)
     values = json.loads(json.dumps(table.to_json()))
     assert (values["cells"], values["cells_done"]) == (4, 1)
     assert [row["state"] for row in values["rows"]] == ["paused", "done", "diverged", "not yet run"]

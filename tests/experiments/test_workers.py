@@ -61,7 +61,7 @@ def stop_a_command(tiny, folder):
     table, said = process.communicate(timeout=120)
     assert process.returncode == PAUSED, said
     assert "LRGA + GCN" in table
-    assert "Stopped after checkpoints; the same command continues." in said
+    assert "Stopped after checkpoints. Run the same command to resume." in said
     assert "Traceback" not in said
 
 

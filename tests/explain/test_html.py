@@ -9,7 +9,7 @@ import pytest
 
 from lrga.errors import DataError, LRGAError, MissingDependencyError
 from lrga.explain import html
-from lrga.explain.style import COLOURS, plain, styled
+from lrga.explain.style import plain, styled
 
 NASTY = ["</script><script>alert(1)</script>", "<!--<script>", "\"'&<>", "\u2028\u2029", "\ud800", "日本\x00"]
 
@@ -60,16 +60,6 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch):
         html.plotly_bundle()
     with pytest.raises(MissingDependencyError, match="jinja2"):
         html.render("base.html", scripts=(), data={})
-
-
-def brightness(colour):
-    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def test_colours_are_different_and_dark_enough_on_white():
-    assert len(set(COLOURS)) == len(COLOURS)
-    assert all(brightness(colour) < 0.7 for colour in COLOURS)
 
 
 def test_the_caller_s_settings_come_back():

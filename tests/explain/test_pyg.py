@@ -10,6 +10,7 @@ from torch_geometric.nn import GCN, global_mean_pool
 import lrga
 from lrga.errors import OptionError, UnsupportedError
 from lrga.explain import GlobalAttentionExplainer
+from tests.helpers.models import model_of
 
 COLOURS, MOTIF = 3, 3
 
@@ -97,15 +98,12 @@ def test_scores_are_those_of_the_whole_matrix():
     """Of one layer with two heads, where graphs are predicted: against the definition with N x N matrices."""
     torch.manual_seed(0)
 
-    class Network(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attention, self.head = lrga.LowRankGlobalAttention(4, 3, heads=2), nn.Linear(12, 1)
+    def forward(self, x, edge_index, batch=None):
+        return global_mean_pool(self.head(self.attention(x, batch)), batch)
 
-        def forward(self, x, edge_index, batch=None):
-            return global_mean_pool(self.head(self.attention(x, batch)), batch)
-
-    model, x, edges = Network().eval(), torch.randn(7, 4), torch.empty(2, 0, dtype=torch.long)
+    attention = lrga.LowRankGlobalAttention(4, 3, heads=2)
+    model = model_of(forward, attention=attention, head=nn.Linear(12, 1)).eval()
+    x, edges = torch.randn(7, 4), torch.empty(2, 0, dtype=torch.long)
     u, v = model.attention.factors(x)
     matrix, z = torch.einsum("ihk,jhk->hij", u, v), model.attention.values(x)
     weight = model.head.weight.view(2, 2, 3)[:, 0] / 7  # of what is attended to
@@ -142,3 +140,18 @@ def test_what_cannot_be_explained_is_refused(trained):
     graph = planted(torch.Generator().manual_seed(5))
     with pytest.raises(UnsupportedError, match="augment"):
         explainer_of(GCN(2 + COLOURS, 8, 1, COLOURS))(graph.x, graph.edge_index)
+
+
+def test_scores_of_integer_features_are_not_truncated():
+    class Typed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.types, self.gnn = nn.Embedding(4, 5), lrga.augment(GCN(5, 8, 2, 3), rank=4, init="paper")
+
+        def forward(self, x, edge_index, batch=None):
+            return self.gnn(self.types(x.squeeze(1)), edge_index, batch=batch)
+
+    x, edge_index = torch.tensor([[0], [1], [2], [3]]), torch.tensor([[0, 1, 2], [1, 2, 3]])
+    mask = explainer_of(Typed().eval())(x, edge_index, batch=None, index=0).node_mask
+    assert mask.is_floating_point()
+    assert ((mask > 0) & (mask < 1)).any()

@@ -2,6 +2,9 @@
 
 import pytest
 
+TINY = ["--sizes", "8,4,4", "--epochs", "1", "--batch-size", "4", "--device", "cpu", "--set", "hidden=8"]
+TINY += ["--set", "layers=1"]
+
 
 @pytest.fixture(scope="session")
 def data_root(tmp_path_factory):

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,12 @@ def run_alone(script: Path, *arguments: str, timeout: float = 300) -> tuple[int 
         return process.returncode, *texts
     finally:
         end(processes)
+
+
+def run_text(code: str, folder: Path) -> tuple[int | None, str, str]:
+    """Exit code, output and errors of a script with this text."""
+    (folder / "script.py").write_text(textwrap.dedent(code))
+    return run_alone(folder / "script.py")
 
 
 def run(script: Path, world: int, folder: Path, *arguments: str, timeout: float = 300) -> list[dict]:

@@ -6,6 +6,7 @@ under limits of memory and time, and prints a line of JSON for each. A file is a
 
 import copy
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -25,6 +26,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import networkx
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from lrga.data.datasets import tsp
+from lrga.data.datasets.building import load, overview, verify
+from lrga.data.datasets.ogb import SETS
+from lrga.data.datasets.spec import SPLITS
+from lrga.data.datasets.superpixels import read_prepared as read_superpixels
+from lrga.data.datasets.superpixels import read_published
+from lrga.data.datasets.zinc import read_pickles
+from lrga.data.own.edge_list import read_pairs
+from lrga.data.own.reading import load_inputs
+from lrga.errors import LRGAError
+from lrga.experiments.loading import load_runs
+from lrga.experiments.records import read_record
+from lrga.io.archive import extract
+from lrga.io.files import facts_of
+from lrga.report.page import write_report
+from lrga.theory.files import read_graphs
+from lrga.training import TrainingConfig, continue_run, load_run, train
+from lrga.training.predict import LinkScorer, Predictor
+from lrga.training.presets import make_config
+from lrga.training.problems.data import plan_run
+from lrga.training.runs.folder import RunFolder
 
 MAX_MEMORY = 200_000_000  # that a file may ask for
 HEADROOM = 2_000_000_000  # that the process may take beside: what is above counts as a blow-up
@@ -152,8 +180,6 @@ def _safetensors(content: bytes, rng: random.Random) -> bytes | None:
 
 
 def _npy(content: bytes, rng: random.Random) -> bytes | None:
-    import numpy as np
-
     if not content.startswith(b"\x93NUMPY"):
         return None
     stream = io.BytesIO(content)
@@ -323,8 +349,6 @@ class Format:
 
 
 def _own_config(name: Path, **options: Any) -> Any:
-    from lrga.training.presets import make_config
-
     return make_config(str(name), hidden=8, layers=1, device="cpu", batch_size=4, max_epochs=1, **options)
 
 
@@ -344,9 +368,6 @@ def make_csv(folder: Path) -> None:
 
 
 def read_csv(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.own.reading import load_inputs
-    from lrga.training.problems.data import plan_run
-
     places = [folder / "own", folder / "one"]
     return [lambda: [plan_run(_own_config(place)) for place in places], lambda: [load_inputs(p) for p in places]]
 
@@ -370,9 +391,6 @@ def make_edge_lists(folder: Path) -> None:
 
 
 def read_edge_lists(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.own.edge_list import read_pairs
-    from lrga.training.problems.data import plan_run
-
     names = ["plain.csv", "spaces.txt", "tabs.tsv", "packed.csv.gz"]
     plans: list[Callable[[], Any]] = [
         lambda name=name: plan_run(_own_config(folder / name, data_options={"task": "link"})) for name in names
@@ -383,9 +401,6 @@ def read_edge_lists(folder: Path) -> list[Callable[[], Any]]:
 
 
 def make_torch_files(folder: Path) -> None:
-    import torch
-    from torch_geometric.data import Data, InMemoryDataset
-
     torch.manual_seed(0)
     graphs = [
         Data(
@@ -399,8 +414,6 @@ def make_torch_files(folder: Path) -> None:
     torch.save(graphs, folder / "list.pt")
     torch.save(graphs, folder / "old.pt", _use_new_zipfile_serialization=False)
     torch.save({"train": graphs[:6], "val": graphs[6:9], "test": graphs[9:]}, folder / "dict.pt")
-    together, slices = InMemoryDataset.collate(graphs)
-    torch.save((together.to_dict(), slices), folder / "collated.pt")
     mask = torch.arange(20) % 3
     one = Data(x=torch.arange(20)[:, None], edge_index=torch.randint(0, 20, (2, 40)), y=torch.arange(20) % 2)
     for number, name in enumerate(("train_mask", "val_mask", "test_mask")):
@@ -409,27 +422,13 @@ def make_torch_files(folder: Path) -> None:
 
 
 def read_torch_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.own.reading import load_inputs
-    from lrga.training.problems.data import plan_run
-
-    paths = [folder / f"{name}.pt" for name in ("list", "old", "dict", "collated", "one")]
+    paths = [folder / f"{name}.pt" for name in ("list", "old", "dict", "one")]
     reads: list[Callable[[], Any]] = [lambda path=path: plan_run(_own_config(path)) for path in paths]
     return reads + [lambda path=path: load_inputs(path) for path in paths]
 
 
 def make_arrays(folder: Path) -> None:
-    import numpy as np
-
     rng = np.random.default_rng(0)
-    arrays: dict[str, Any] = {}
-    for split in ("train", "val", "test"):
-        arrays |= {
-            f"{split}_num_node": np.full(5, 4), f"{split}_num_edge": np.full(5, 2),
-            f"{split}_x": rng.integers(0, 28, 20),
-            f"{split}_edge_index": np.tile([[0, 1], [1, 0]], 5), f"{split}_edge_attr": rng.integers(0, 4, 10),
-            f"{split}_y": rng.random(5),
-        }  # fmt: skip
-    np.savez(folder / "zinc12k.npz", **arrays)
     count = np.array([2, 3])
     np.savez_compressed(
         folder / "mnist_sp_train.npz", label=np.array([1, 2]), count=count, size=np.array([400, 384, 300, 284, 200]),
@@ -446,12 +445,7 @@ def make_arrays(folder: Path) -> None:
 
 
 def read_array_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.datasets import tsp
-    from lrga.data.datasets.superpixels import read_prepared as read_superpixels
-    from lrga.data.datasets.zinc import read_prepared
-
     return [
-        lambda: [read_prepared(folder / "zinc12k.npz", split)[:2] for split in ("train", "val", "test")],
         lambda: read_superpixels(folder / "mnist_sp_train.npz", 28, 1),
         lambda: tsp.tour_graphs(tsp.read_prepared(folder / "tsp_train.npz"), neighbours=3),
     ]
@@ -466,8 +460,6 @@ def make_ogb(folder: Path) -> None:
 
 
 def read_ogb(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.datasets.ogb import SETS
-
     return [
         lambda: SETS["ogbl-ddi"].read(folder / "ogbl_ddi"),
         lambda: SETS["ogbl-collab"].read(folder / "ogbl_collab"),
@@ -475,9 +467,6 @@ def read_ogb(folder: Path) -> list[Callable[[], Any]]:
 
 
 def make_pickles(folder: Path) -> None:
-    import numpy as np
-    import torch
-
     rng = np.random.default_rng(0)
     molecules = []
     for number in range(6):
@@ -499,9 +488,6 @@ def make_pickles(folder: Path) -> None:
 
 
 def read_pickle_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.datasets.superpixels import read_published
-    from lrga.data.datasets.zinc import read_pickles
-
     return [
         lambda: read_pickles(folder / "train.pickle", folder / "train.index")[:2],
         lambda: read_pickles(folder / "val.pickle", folder / "val.index")[:2],
@@ -518,16 +504,11 @@ def make_archives(folder: Path) -> None:
 
 
 def read_archives(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.io.archive import extract
-
     archives = [folder / f"molecules{number}.zip" for number in range(4)]
     return [lambda path=path: extract(path, folder / "out") for path in archives]
 
 
 def make_run(folder: Path) -> None:
-    from lrga.training import train
-    from lrga.training.presets import make_config
-
     options = {
         "hidden": 8,
         "layers": 1,
@@ -541,9 +522,6 @@ def make_run(folder: Path) -> None:
 
 
 def make_link_run(folder: Path) -> None:
-    from lrga.training import train
-    from lrga.training.presets import make_config
-
     make_edge_lists(folder)
     options = {"hidden": 8, "layers": 1, "device": "cpu", "max_epochs": 1}
     config = make_config(str(folder / "tabs.tsv"), data_options={"task": "link"}, **options)
@@ -551,8 +529,6 @@ def make_link_run(folder: Path) -> None:
 
 
 def _resumed(folder: Path) -> Any:
-    from lrga.training import continue_run
-
     for name in ("config.json", "model.json"):  # damage that would make the epoch long is not looked for here
         if (folder / "run" / name).is_file() and (folder / "run" / name).stat().st_size > 10_000:
             return None
@@ -560,11 +536,6 @@ def _resumed(folder: Path) -> Any:
 
 
 def read_run(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.report.page import write_report
-    from lrga.training import TrainingConfig, load_run, train
-    from lrga.training.predict import Predictor
-    from lrga.training.runs.folder import RunFolder
-
     run = folder / "run"
     return [
         lambda: load_run(run),
@@ -580,10 +551,6 @@ def read_run(folder: Path) -> list[Callable[[], Any]]:
 
 
 def read_unfinished_run(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.report.page import write_report
-    from lrga.training import load_run
-    from lrga.training.runs.folder import RunFolder
-
     (folder / "run" / "result.json").unlink(missing_ok=True)
     run = folder / "run"
     return [
@@ -595,10 +562,6 @@ def read_unfinished_run(folder: Path) -> list[Callable[[], Any]]:
 
 
 def read_link_run(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.report.page import write_report
-    from lrga.training import load_run
-    from lrga.training.predict import LinkScorer
-
     run = folder / "run"
     return [
         lambda: load_run(run),
@@ -610,8 +573,6 @@ def read_link_run(folder: Path) -> list[Callable[[], Any]]:
 
 def sign_run(folder: Path) -> None:
     """Checkpoints with the sizes and checksums that their files now have; other checksums are left out."""
-    import hashlib
-
     for path in folder.glob("run/**/*.json"):
         try:
             values = json.loads(path.read_text())
@@ -632,18 +593,12 @@ def make_records(folder: Path) -> None:
 
 
 def read_records(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.experiments.loading import load_runs
-    from lrga.experiments.records import read_record
-    from lrga.report.page import write_report
-
     paths = sorted(folder.glob("record*.json"))
     reads: list[Callable[[], Any]] = [lambda path=path: read_record(path) for path in paths]
     return [*reads, lambda: load_runs([folder]), lambda: write_report([folder], folder / "page.html")]
 
 
 def make_data_set(folder: Path) -> None:
-    from lrga.data.datasets.building import load
-
     load("CLUSTER", folder / "root", sizes=(6, 2, 2))
     make_ogb(folder / "source")
     load("ogbl-ddi", folder / "root", source=folder / "source")
@@ -652,8 +607,6 @@ def make_data_set(folder: Path) -> None:
 
 
 def sign_data_set(folder: Path) -> None:
-    from lrga.io.files import facts_of
-
     for manifest in folder.rglob("manifest.json"):
         try:
             values = json.loads(manifest.read_text())
@@ -666,9 +619,6 @@ def sign_data_set(folder: Path) -> None:
 
 
 def read_data_set(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.data.datasets.building import load, overview, verify
-    from lrga.data.datasets.spec import SPLITS
-
     root = folder / "root"
 
     def use() -> None:
@@ -694,11 +644,6 @@ def make_graph_files(folder: Path) -> None:
     (folder / "a.graphml").write_text(
         f'<?xml version="1.0"?><graphml>{keys}<graph edgedefault="undirected">{nodes}{edges}</graph></graphml>'
     )
-    import networkx
-
-    from lrga.errors import LRGAError
-    from lrga.theory.files import read_graphs
-
     ring = networkx.cycle_graph(5)
     writers = {"gml": "gml", "gexf": "gexf", "net": "pajek", "s6": "sparse6", "adjlist": "adjlist"}
     for ending, writer in writers.items():
@@ -711,8 +656,6 @@ def make_graph_files(folder: Path) -> None:
 
 
 def read_graph_files(folder: Path) -> list[Callable[[], Any]]:
-    from lrga.theory.files import read_graphs
-
     return [lambda path=path: read_graphs(path) for path in sorted(folder.glob("a.*"))]
 
 
@@ -755,8 +698,6 @@ def damage(folder: Path, form: Format, rng: random.Random) -> str:
 
 def try_reading(form: Format, folder: Path) -> tuple[str, str]:
     """What came of reading: ``accepted``, ``clean``, ``traceback``, ``memory`` or ``time``; and the error."""
-    from lrga.errors import LRGAError
-
     outcome, told = "accepted", ""
     for read in form.read(folder):
         try:
@@ -808,8 +749,6 @@ def read_some(name: str, seed: int, first: int, last: int, place: Path) -> None:
 
 def main(names: str, seed: int, first: int, last: int, place: Path) -> None:
     """Reads files of one or several formats, separated by commas."""
-    import torch
-
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, _stop)

@@ -43,42 +43,23 @@ def check(module, call, backend="inductor"):
         torch.testing.assert_close(results[1][1], results[0][1], rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_the_attention_compiles_without_breaks(backend):
-    check(lrga.LowRankGlobalAttention(D, 4, heads=2), lambda m, x, e, b, g: m(x, b, num_graphs=g), backend)
+COMPILED = {
+    "attention": (lambda: lrga.LowRankGlobalAttention(D, 4, heads=2), lambda m, x, e, b, g: m(x, b, num_graphs=g)),
+    "convolution": (
+        lambda: lrga.LRGAConv(GCNConv(D, D), D, D, rank=4).eval(),
+        lambda m, x, e, b, g: m(x, e, batch=b, num_graphs=g),
+    ),
+    "network of two layers": (
+        lambda: GNN(D, 12, 3, 2, conv="gcn", rank=4, task="graph").eval(),
+        lambda m, x, e, b, g: m(x, e, batch=b, num_graphs=g),
+    ),
+}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_augmented_convolution_compiles_without_breaks(backend):
-    layer = lrga.LRGAConv(GCNConv(D, D), D, D, rank=4).eval()
-    check(layer, lambda m, x, e, b, g: m(x, e, batch=b, num_graphs=g), backend)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_network_of_two_layers_compiles_without_breaks(backend):
-    model = GNN(D, 12, 3, 2, conv="gcn", rank=4, task="graph").eval()
-    check(model, lambda m, x, e, b, g: m(x, e, batch=b, num_graphs=g), backend)
-
-
-@pytest.mark.parametrize("rank", [None, 4])
-def test_a_network_of_four_layers_exports_for_any_number_of_nodes_and_edges(rank):
-    class Fixed(torch.nn.Module):
-        def __init__(self, model):
-            super().__init__()
-            self.model = model
-
-        def forward(self, x, edge_index, batch):
-            return self.model(x, edge_index, batch=batch, num_graphs=4)
-
-    model = GNN(D, 12, 3, 4, conv="gcn", rank=rank, task="graph").eval()
-    x, edge_index, batch, _ = graphs(3, 5, 7, 9)
-    nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
-    dynamic = ({0: nodes}, {1: edges}, {0: nodes})
-    exported = torch.export.export(Fixed(model), (x, edge_index, batch), dynamic_shapes=dynamic)
-    for sizes in ((3, 5, 7, 9), (40, 1, 12, 6)):
-        x, edge_index, batch, _ = graphs(*sizes)
-        expected = model(x, edge_index, batch=batch, num_graphs=4)
-        torch.testing.assert_close(exported.module()(x, edge_index, batch), expected, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize(("make", "call"), COMPILED.values(), ids=COMPILED)
+def test_layers_compile_without_breaks(make, call, backend):
+    check(make(), call, backend)
 
 
 @pytest.mark.parametrize("backend", BACKENDS[:2])  # Inductor of PyTorch 2.13 cannot compile PyG's GAT on a CPU
@@ -94,6 +75,10 @@ def test_inductor_reads_sums_over_neighbours_after_they_are_computed():
     check(model, lambda m, x, e, b, g: m(x, e, batch=None))
 
 
+@pytest.mark.skipif(
+    torch.__version__ < torch.torch_version.TorchVersion("2.13"),
+    reason="with torch 2.11 a compiled model does not see a context that was entered outside; it says so in an error",
+)
 def test_a_compiled_model_follows_the_context_around_it():
     model = lrga.augment(GCN(D, 12, 1, 3), rank=4, init="paper").eval()
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")

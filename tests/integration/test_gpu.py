@@ -137,23 +137,17 @@ def test_layers_computed_again_in_the_backward_thread_take_the_batch_of_the_forw
     torch.testing.assert_close(found, expected)
 
 
-def test_an_augmented_model_compiles_without_breaks():
+def compiled_cases():
+    yield lrga.augment(GCN(D, 16, 2, 3), rank=4, init="paper"), "batch_size"
+    yield lrga.LRGAConv(GCNConv(D, D), D, D, rank=4), "num_graphs"
+
+
+@pytest.mark.parametrize(("model", "count"), list(compiled_cases()), ids=["augmented", "convolution"])
+def test_models_compile_without_breaks(model, count):
     torch._dynamo.reset()
-    model = lrga.augment(GCN(D, 16, 2, 3), rank=4, init="paper").cuda().eval()
+    model = model.cuda().eval()
     compiled = torch.compile(model, fullgraph=True, dynamic=True)
     for sizes in ((9, 30, 4), (50, 1, 7, 80)):
         x, edge_index, batch = graphs(*sizes, dtype=torch.float32)
-        expected = model(x, edge_index, batch=batch)
-        found = compiled(x, edge_index, batch=batch, batch_size=len(sizes))
+        expected, found = (run(x, edge_index, batch=batch, **{count: len(sizes)}) for run in (model, compiled))
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_compiled_without_breaks():
-    layer = lrga.LRGAConv(GCNConv(D, D), D, D, rank=4).cuda().eval()
-    compiled = torch.compile(layer, fullgraph=True, dynamic=True)
-    for sizes in ((9, 30, 4), (50, 1, 7, 80)):
-        x, edge_index, batch = graphs(*sizes, dtype=torch.float32)
-        expected = layer(x, edge_index, batch=batch, num_graphs=len(sizes))
-        torch.testing.assert_close(
-            compiled(x, edge_index, batch=batch, num_graphs=len(sizes)), expected, rtol=1e-4, atol=1e-4
-        )

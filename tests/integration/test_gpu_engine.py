@@ -23,21 +23,16 @@ from lrga.training.capture.graphs import GraphEngine
 from lrga.training.determinism import deterministic
 from lrga.training.runs.seeds import train_interleaved
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use")]
 CONVS = ("gcn", "gat", "gatedgcn", "graphsage", "gin")
 
 
 def graph(generator, level, nodes):
     x = torch.rand(nodes, 3, generator=generator)
     ends = torch.randint(0, nodes, (2, 4 * nodes), generator=generator)
-    y = {
-        "node": (x[:, 0] > 0.5).long(),
-        "graph": x.mean().view(1),
-        "edge": (x[ends[0], 0] > x[ends[1], 1]).long(),
-    }[level]
+    y = {"node": (x[:, 0] > 0.5).long(), "graph": x.mean().view(1), "edge": (x[ends[0], 0] > x[ends[1], 1]).long()}[
+        level
+    ]
     return Data(x=x, edge_index=ends, edge_attr=torch.rand(4 * nodes, 2, generator=generator), y=y)
 
 

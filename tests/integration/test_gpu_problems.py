@@ -16,10 +16,7 @@ from lrga.data.datasets.building import load
 from lrga.tasks import task_of
 from lrga.training import GraphProblem, OptimizerConfig, Trainer
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use")]
 RECIPES = {
     "adam": {},
     "cosine": {"schedule": "cosine", "optimizer": "adamw", "weight_decay": 0.01, "selective_decay": True},

@@ -21,10 +21,7 @@ from lrga.training import (
 from lrga.training.capture.engine import no_waiting
 from lrga.training.problems.architecture import resolve
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use")]
 SIZES = (512, 64, 64)
 
 

@@ -106,8 +106,8 @@ def test_every_kernel_of_message_passing_and_normalisation_compiles_for_a_gpu(tm
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.split() == sorted([
-        "_sum_rows", "_sum_long", "_dot_edges", "_spread_rows", "_max_rows", "_max_gradient_rows", "_attend_rows",
-        "_attend_gradient_rows", "_dot_rows", "score_rows", "score_gradient_rows",
+        "_sum_rows", "_sum_long", "_dot_edges", "_max_rows", "_max_gradient_rows", "_attend_rows",
+        "_attend_gradient_rows", "score_rows", "score_gradient_rows",
         "part_statistics", "whole_statistics", "normalize_rows", "part_gradients", "whole_gradients", "gradient_rows",
         "sum_rows_of_part",
         "forward_by_target", "backward_by_target", "backward_by_source", "finish_statistics", "edge_output",

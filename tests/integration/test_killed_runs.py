@@ -77,10 +77,6 @@ class Whole:
     seconds: float
     context: Any
 
-    def config_with(self, minutes):
-        """The same run with another time between checkpoints."""
-        return self.config.changed(checkpoint_minutes=minutes)
-
 
 @pytest.fixture(scope="module")
 def whole_run(processes, tmp_path_factory):
@@ -184,23 +180,21 @@ def test_a_run_killed_within_a_checkpoint_and_within_an_epoch_ends_bit_equal(who
     assert_ends_as(whole, killed)
 
 
-def test_without_checkpoints_within_epochs_the_epoch_is_repeated_bit_equal(whole_run, tmp_path):
+def a_checkpoint_of_the_first_epoch(run):
+    return (run / "checkpoints" / "0-000001-0000000").is_dir()
+
+
+def an_epoch_and_no_checkpoint(run):
+    lines = run / "metrics.jsonl"
+    return lines.is_file() and lines.read_bytes().count(b"\n") >= 1 and not (run / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("ready", "target"),
+    [(a_checkpoint_of_the_first_epoch, train_and_save_every_epoch), (an_epoch_and_no_checkpoint, train)],
+)
+def test_epochs_after_the_last_checkpoint_are_repeated_bit_equal(whole_run, tmp_path, ready, target):
     whole, killed = whole_run("graphs"), tmp_path / "killed"
-
-    def after_one_epoch():
-        return (killed / "checkpoints" / "0-000001-0000000").is_dir()
-
-    assert kill_when(whole.context, whole.config_with(10.0), killed, after_one_epoch, train_and_save_every_epoch)
-    assert_ends_as(whole, killed, whole.config_with(10.0))
-
-
-def test_epochs_after_the_last_checkpoint_are_repeated_bit_equal(whole_run, tmp_path):
-    whole, killed = whole_run("graphs"), tmp_path / "killed"
-
-    def after_an_epoch():
-        lines = killed / "metrics.jsonl"
-        return lines.is_file() and lines.read_bytes().count(b"\n") >= 1
-
-    assert kill_when(whole.context, whole.config_with(10.0), killed, after_an_epoch)
-    assert not (killed / "checkpoints").exists()
-    assert_ends_as(whole, killed, whole.config_with(10.0))
+    config = whole.config.changed(checkpoint_minutes=10.0)
+    assert kill_when(whole.context, config, killed, lambda: ready(killed), target)
+    assert_ends_as(whole, killed, config)

@@ -2,23 +2,21 @@
 
 import pytest
 import torch
-from torch import nn
 from torch_geometric.nn import GCN
 
 import lrga
+from tests.helpers.models import model_of
 
 WIDTH, GRAPHS = 8, 3
 
 
-class OfBatch(nn.Module):
+def of_batch(model, count):
     """A model as a function of tensors: the number of graphs is fixed, that of nodes and edges is not."""
 
-    def __init__(self, model, count):
-        super().__init__()
-        self.model, self.count = model, count
-
     def forward(self, x, edge_index, batch):
-        return self.model(x, edge_index, batch=batch, **{self.count: GRAPHS})
+        return self.model(x, edge_index, batch=batch, **{count: GRAPHS})
+
+    return model_of(forward, model=model)
 
 
 def of_sizes(*sizes, shuffled=False):
@@ -28,9 +26,9 @@ def of_sizes(*sizes, shuffled=False):
 
 
 MODELS = {
-    "plain": lambda: OfBatch(lrga.GNN(WIDTH, 12, 3, 1, conv="gcn", task="graph"), "num_graphs"),
-    "augmented": lambda: OfBatch(lrga.GNN(WIDTH, 12, 3, 1, conv="gcn", rank=4, task="graph"), "num_graphs"),
-    "augmented model of PyG": lambda: OfBatch(lrga.augment(GCN(WIDTH, 12, 1, 3), 4, init="paper"), "batch_size"),
+    "plain": lambda: of_batch(lrga.GNN(WIDTH, 12, 3, 1, conv="gcn", task="graph"), "num_graphs"),
+    "augmented": lambda: of_batch(lrga.GNN(WIDTH, 12, 3, 1, conv="gcn", rank=4, task="graph"), "num_graphs"),
+    "augmented model of PyG": lambda: of_batch(lrga.augment(GCN(WIDTH, 12, 1, 3), 4, init="paper"), "batch_size"),
 }
 
 

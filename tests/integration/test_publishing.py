@@ -11,12 +11,14 @@ from lrga.version import __version__
 from tests.packaging.environments import STATEMENTS, floor
 
 ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
 WORKFLOWS = {path.stem: path for path in (ROOT / ".github" / "workflows").glob("*.yml")}
 
 
 def test_the_citation_names_the_version_of_the_package():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == __version__
+    assert f"## [{__version__}] - {citation['date-released']}" in (ROOT / "CHANGELOG.md").read_text()
     assert citation["license"] == "MIT"
     assert citation["preferred-citation"]["authors"][0]["family-names"] == "Puny"
 
@@ -36,6 +38,13 @@ def test_workflows_call_make_targets_that_exist():
     assert called <= targets
 
 
+def test_a_release_is_published_only_after_all_other_jobs():
+    jobs = yaml.safe_load(WORKFLOWS["release"].read_text())["jobs"]
+    assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}  # trusted publishing
+    assert "workflow_call" in yaml.safe_load(WORKFLOWS["tests"].read_text())[True]  # YAML reads the key `on` as true
+
+
 @pytest.mark.parametrize(
     "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.stem
 )
@@ -51,3 +60,31 @@ def test_every_extra_is_tried_in_an_environment_of_its_own():
     assert set(STATEMENTS) == set(settings["optional-dependencies"]) - {"dev"}
     for package in ("torch", "torch-geometric"):
         assert re.fullmatch(r"\d+\.\d+\.\d+", floor(package)), "a version that can be installed"
+
+
+# What the README says is so; its blocks and commands run in test_documents.py.
+
+
+def test_the_files_it_points_to_are_there():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_no_placeholder_is_left():
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        assert not re.search(r"@@\w+@@|TODO|FIXME", path.read_text()), path
+
+
+def test_nowhere_but_in_its_table_does_the_readme_claim_a_speed():
+    table = re.search(r"<!-- table: gpu-short -->.*?<!-- end -->", README, re.DOTALL)  # compared with the record
+    assert table is not None
+    assert not re.search(r"[\d.]+ ?(?:×|times)|times (?:faster|as fast)", README.replace(table[0], ""))
+
+
+def test_it_fits_two_screens():
+    assert len(README.splitlines()) <= 150
+
+
+def test_the_screenshots_are_shown():
+    for name in ("report", "explorer"):
+        assert f"docs/images/{name}.png" in README

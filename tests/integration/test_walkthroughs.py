@@ -110,3 +110,4 @@ def test_links_of_an_edge_list(follow, tmp_path, capsys):
     assert all(value > 0.6 for value in names["auc"].values())
     assert len(list((tmp_path / "runs").glob("edges-*-seed*"))) == 5  # one, then with and without for two seeds
     assert "person1" in (tmp_path / "attention.html").read_text()
+    assert "convs.0.attention" in (tmp_path / "encoder.html").read_text()

@@ -86,7 +86,7 @@ def test_a_folder_in_the_way_of_a_file_is_reported_with_a_remedy(tmp_path):
 def test_a_full_disk_leaves_the_old_file_and_says_so(tmp_path):
     path = tmp_path / "a"
     write_bytes(path, b"old")
-    with small_files_only(), pytest.raises(CheckpointError, match=r"File too large.*free some space"):
+    with small_files_only(), pytest.raises(CheckpointError, match=r"File too large.*free disk space"):
         write_bytes(path, b"n" * 5_000)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a"]
@@ -118,7 +118,7 @@ def test_bytes_are_appended_to_plain_files_only(tmp_path):
     append_bytes(tmp_path / "log", b"2")
     assert (tmp_path / "log").read_bytes() == b"12"
     (tmp_path / "link").symlink_to(tmp_path / "log")
-    with pytest.raises(CheckpointError, match="a plain file"):
+    with pytest.raises(CheckpointError, match="a regular file"):
         append_bytes(tmp_path / "link", b"3")
     assert (tmp_path / "log").read_bytes() == b"12"
 

@@ -111,7 +111,7 @@ def test_a_lock_that_is_no_plain_file_is_refused(tmp_path, kind, wait):
         os.mkfifo(path)
     else:
         pytest.skip("no named pipes on this system")
-    with pytest.raises(CheckpointError, match="a plain file"):
+    with pytest.raises(CheckpointError, match="a regular file"):
         FolderLock(tmp_path, wait=wait).__enter__()
     assert other.read_text() == "content"
 

@@ -1,5 +1,3 @@
-import sys
-
 from lrga.io import progress as module
 from lrga.io.progress import show_progress, silent
 
@@ -34,15 +32,3 @@ def test_an_unknown_total_is_left_out(capsys, monkeypatch):
         progress("bytes", 1, None)
         progress("bytes", 7, None)
     assert capsys.readouterr().err == "bytes: 7 after 5 s\n"
-
-
-def test_on_a_terminal_bars_are_drawn(capsys, monkeypatch):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with show_progress() as progress:
-        progress("downloading a file", 1, 2)
-        progress("downloading a file", 2, 2)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "downloading a file" in err
-    assert "2/2" in err

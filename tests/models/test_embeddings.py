@@ -22,15 +22,20 @@ def test_counts_are_tables_and_predictor(dataset):
     assert count_of(lambda: build_embedding(dataset, "mf")) == nodes * 256 + predictor(256)
 
 
+@pytest.mark.parametrize("pull", [0.0, 0.3])
 @pytest.mark.parametrize("kind", [Node2Vec, DeepWalk])
-def test_walk_loss_is_the_skip_gram_loss_with_negatives(kind):
+def test_walk_loss_is_the_skip_gram_loss_with_negatives_and_draws_near_together_what_is_pulled(kind, pull):
     model = kind(6, 4)
     walks, negatives = torch.tensor([[0, 1, 2], [3, 4, 5]]), torch.tensor([[0, 5, 5], [3, 0, 1]])
     table = model.embedding.weight
-    context = model.context.weight if kind is DeepWalk else table
+    context = table
+    if kind is DeepWalk:
+        context = torch.nn.init.normal_(model.context.weight)
     near = [logsigmoid(table[w[0]] @ context[j]) for w in walks.tolist() for j in w[1:]]
     far = [logsigmoid(-table[w[0]] @ context[j]) for w in negatives.tolist() for j in w[1:]]
-    torch.testing.assert_close(model.walk_loss(walks, negatives), -torch.stack(near).mean() - torch.stack(far).mean())
+    apart = [(table[w[0]] - context[j]).square().sum() for w in walks.tolist() for j in w[1:]]
+    expected = pull / 2 * torch.stack(apart).mean() - torch.stack(near).mean() - torch.stack(far).mean()
+    torch.testing.assert_close(model.walk_loss(walks, negatives, pull=pull), expected)
 
 
 @pytest.mark.parametrize("pull", [0.0, 0.3])
@@ -49,16 +54,13 @@ def test_windows_count_as_walks_of_their_own(kind, window, pull):
     torch.testing.assert_close(torch.autograd.grad(found, tables), torch.autograd.grad(expected, tables))
 
 
-def test_walks_train_the_vectors_and_pairs_only_the_predictor():
+def test_walks_train_the_vectors_and_pairs_only_the_predictor_or_in_a_factorisation_both():
     model = Node2Vec(6, 4, hidden_channels=8)
     model(torch.tensor([[0, 1], [2, 3]])).sum().backward()
     assert model.embedding.weight.grad is None
     assert model.predictor.lins[0].weight.grad is not None
     model.walk_loss(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 4, 5]])).backward()
     assert model.embedding.weight.grad.abs().sum() > 0
-
-
-def test_factorisation_trains_both_at_once():
     model = MatrixFactorization(6, 4, hidden_channels=8)
     model(torch.tensor([[0, 1], [2, 3]])).sum().backward()
     assert model.embedding.weight.grad.abs().sum() > 0
@@ -86,6 +88,9 @@ def test_reset_draws_anew(kind):
 def test_wrong_input_is_refused():
     with pytest.raises(ShapeError, match="transpose"):
         MatrixFactorization(6, 4)(torch.zeros(5, 2, dtype=torch.int64))
+    model = MatrixFactorization(5, 4)
+    with pytest.raises(ShapeError, match="transpose"):
+        model.score(model.encode(None), torch.tensor([[0, 1], [1, 2], [2, 3]]))
     with pytest.raises(ShapeError, match="walk"):
         Node2Vec(6, 4).walk_loss(torch.tensor([[0]]), torch.tensor([[0]]))
     for window in (1, 4):
@@ -114,23 +119,3 @@ def test_deepwalk_begins_with_small_vectors_and_no_contexts():
         assert not model.context.weight.any()
         torch.nn.init.ones_(model.context.weight)
         model.reset_parameters()
-
-
-@pytest.mark.parametrize("kind", [Node2Vec, DeepWalk])
-def test_the_pull_draws_what_is_near_together(kind):
-    torch.manual_seed(0)
-    model = kind(6, 4)
-    if kind is DeepWalk:
-        torch.nn.init.normal_(model.context.weight)
-    walks, others = torch.randint(6, (5, 3)), torch.randint(6, (5, 3))
-    v = model.embedding.weight
-    c = model.context.weight if kind is DeepWalk else v
-    apart = torch.stack([(v[w[0]] - c[near]).square().sum() for w in walks for near in w[1:]]).mean()
-    more = model.walk_loss(walks, others, pull=0.3) - model.walk_loss(walks, others)
-    torch.testing.assert_close(more, 0.15 * apart)
-
-
-def test_a_list_of_pairs_is_refused_by_score_too():
-    model = MatrixFactorization(5, 4)
-    with pytest.raises(ShapeError, match="transpose"):
-        model.score(model.encode(None), torch.tensor([[0, 1], [1, 2], [2, 3]]))

@@ -1,5 +1,3 @@
-import copy
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -97,25 +95,6 @@ def test_ddi_learns_an_embedding_and_the_others_do_not():
         assert build_link_model("ogbl-ppa", rank=25, hidden=150, skip=False, dropout=0.1).gnn.rank == 25
 
 
-def test_reset_and_copy():
-    model = LinkModel(LinkGNN(D, 3, 2, rank=2), LinkPredictor(3, 8, 2), num_nodes=N)
-    twin = copy.deepcopy(model)
-    model.reset_parameters()
-    same = [
-        n
-        for (n, p), q in zip(model.named_parameters(), twin.parameters(), strict=True)
-        if p.dim() > 1 and torch.equal(p, q)
-    ]
-    assert same == []
-
-
-def test_unknown_names_are_refused():
-    with pytest.raises(OptionError, match="ogbl-ppa, ogbl-collab, ogbl-ddi"):
-        build_link_model("ogbl-vessel")
-    with pytest.raises(OptionError, match="'gcn', 'graphsage', 'gat', 'gin', 'gatedgcn'"):
-        build_link_model("ogbl-ddi", "gcnii")
-
-
 @pytest.mark.parametrize("kind", ["dot", "concat"])
 def test_other_predictors(kind):
     predictor = LinkPredictor(D, 5, 2, kind=kind).eval()
@@ -127,8 +106,6 @@ def test_other_predictors(kind):
         wide = predictor.lins[1](predictor.lins[0](torch.cat([a, b], 1)).relu()).squeeze(1)
         torch.testing.assert_close(predictor(a, b), wide)
         assert not torch.allclose(predictor(a, b), predictor(b, a))
-    with pytest.raises(OptionError, match="'hadamard', 'dot', 'concat'"):
-        LinkPredictor(D, 5, 2, kind="bilinear")
 
 
 def test_clipping_groups_are_network_predictor_and_embedding():
@@ -153,7 +130,26 @@ def test_features_and_pairs_of_another_shape_are_refused(kind):
         model.gnn(torch.ones(N, 5), EDGES)
 
 
-def test_widths_of_nothing_are_refused():
-    for make in (lambda: LinkPredictor(0, 5, 2), lambda: LinkPredictor(D, 0, 2), lambda: LinkGNN(D, 0, 2)):
-        with pytest.raises(OptionError, match="channels of at least 1"):
-            make()
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: LinkPredictor(0, 5, 2), "channels of at least 1"),
+        (lambda: LinkPredictor(D, 0, 2), "channels of at least 1"),
+        (lambda: LinkGNN(D, 0, 2), "channels of at least 1"),
+        (lambda: LinkGNN(6, 9, 2, conv="gat"), "multiple of 4"),
+        (lambda: LinkPredictor(D, 5, 2, kind="bilinear"), "'hadamard', 'dot', 'concat'"),
+        (lambda: build_link_model("ogbl-vessel"), "ogbl-ppa, ogbl-collab, ogbl-ddi"),
+        (lambda: build_link_model("ogbl-ddi", "gcnii"), "'gcn', 'graphsage', 'gat', 'gin', 'gatedgcn'"),
+    ],
+)
+def test_unknown_names_and_widths_of_nothing_are_refused(make, words):
+    with pytest.raises(OptionError, match=words):
+        make()
+
+
+def test_a_matrix_of_edges_is_checked():
+    gnn, x = LinkGNN(D, 3, 1), torch.randn(N, D)
+    with pytest.raises(ShapeError, match=r"\[6, 6\].*\[2, 5\].*long"):
+        gnn(x, EDGES.float())
+    with pytest.raises(OptionError, match="edge_weight beside it"):  # it was ignored
+        gnn(x, torch.zeros(N, N), torch.ones(5))

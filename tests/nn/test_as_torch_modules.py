@@ -1,6 +1,7 @@
 """Hooks, pruning, parametrisations and replaced modules inside our modules, as inside PyTorch's own."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -48,6 +49,10 @@ def factorization():
     return model, lambda m, x: m.score(m.encode(None), EDGES[:, :5].to(x.device))
 
 
+def own_maps():
+    return tuple(nn.Sequential(nn.Linear(WIDTH, width), nn.Softplus()) for width in (3, 3, 5, 2))
+
+
 def gps():
     model = GPSConv(WIDTH, GCNConv(WIDTH, WIDTH))
     model.attn = GPSAttention(WIDTH, rank=3)
@@ -61,16 +66,23 @@ CASES = {
         lrga.GNN(28, WIDTH, 1, 1, conv="gatedgcn", rank=2, task="graph", encoder="embedding"),
         lambda m, x: m(torch.arange(NODES, device=x.device), EDGES.to(x.device), None, BATCH.to(x.device), 3),
     ),
+    "several categories": lambda: (
+        lrga.GNN((28, 4), WIDTH, 1, 1, conv="gcn", rank=2, task="graph", encoder="embeddings"),
+        lambda m, x: m(
+            torch.arange(2 * NODES, device=x.device).view(-1, 2) % 4, EDGES.to(x.device), None, BATCH.to(x.device), 3
+        ),
+    ),
     "attention": lambda: (lrga.LowRankGlobalAttention(WIDTH, 3, heads=2), lambda m, x: m(x, BATCH.to(x.device), 3)),
+    "attention of own maps": lambda: (
+        lrga.LowRankGlobalAttention(WIDTH, 3, heads=2, maps=[own_maps(), own_maps()]),
+        lambda m, x: m(x, BATCH.to(x.device), 3),
+    ),
     "convolution": lambda: (
         lrga.LRGAConv(GCNConv(WIDTH, WIDTH), WIDTH, WIDTH, 3),
         lambda m, x: m(x, EDGES.to(x.device), batch=BATCH.to(x.device), num_graphs=3),
     ),
     "links": link_model,
-    "links by GraphSAGE": lambda: (
-        LinkGNN(WIDTH, WIDTH, 2, conv="graphsage"),
-        lambda m, x: m(x, layout_on(x.device)),
-    ),
+    "links by GraphSAGE": lambda: (LinkGNN(WIDTH, WIDTH, 2, conv="graphsage"), lambda m, x: m(x, layout_on(x.device))),
     "factorization": factorization,
     "gps": gps,
 }
@@ -107,6 +119,25 @@ def with_parameters(model):
 def gradients(model, out):
     parameters = [p for p in model.parameters() if p.requires_grad]
     return torch.autograd.grad(out.square().sum(), parameters, allow_unused=True)
+
+
+def test_copies_pickles_and_state_dicts_give_the_same(case):
+    model, call, x, _ = prepared(case, "cpu")
+    call(model.train(), x)  # for statistics that are not the initial ones
+    expected = call(model.eval(), x)
+    loaded = case()[0].to(x)
+    loaded.load_state_dict(model.state_dict())
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), loaded.eval()):
+        assert torch.equal(call(twin, x), expected)
+
+
+def test_reset_draws_every_weight_anew_and_restores_the_statistics(case):
+    model, call, x, _ = prepared(case, "cpu")
+    call(model.train(), x)
+    drawn = {name: p.clone() for name, p in model.named_parameters() if p.dim() > 1}
+    model.reset_parameters()
+    assert all(not torch.equal(p, drawn[name]) for name, p in model.named_parameters() if name in drawn)
+    assert all(not value.any() for name, value in model.named_buffers() if "running_mean" in name)
 
 
 def test_every_hook_of_every_module_fires_and_keeps_what_it_was_given(case, device):
@@ -241,9 +272,7 @@ def replace_linear(model, make):
         foreign = type(parent).__module__.startswith("torch_geometric")
         if isinstance(module, LINEAR) and own and not foreign:
             made.append(make(module))
-            setattr(parent, own, made[-1]) if not isinstance(parent, nn.ModuleList) else parent.__setitem__(
-                int(own), made[-1]
-            )
+            parent._modules[own] = made[-1]
     return made
 
 
@@ -251,24 +280,15 @@ WITH_LINEAR = [name for name in CASES if name != "links by GraphSAGE"]
 
 
 @pytest.mark.parametrize("name", WITH_LINEAR)
-def test_adapters_in_the_place_of_linear_maps_are_trained(name, device):
+def test_adapters_and_quantised_maps_in_the_place_of_linear_ones_are_called(name, device):
     model, call, x, tolerance = prepared(CASES[name], device)
-    expected = call(copy.deepcopy(model), x)
-    adapters = replace_linear(model, Adapter)
-    out = call(model, x)
-    assert [adapter.calls for adapter in adapters] == [1] * len(adapters) != []
-    torch.testing.assert_close(out, expected, **tolerance)  # they begin by changing nothing
-    out.square().sum().backward()
+    expected, adapted, rounded = call(copy.deepcopy(model), x), copy.deepcopy(model), copy.deepcopy(model)
+    adapters, quantized = replace_linear(adapted, Adapter), replace_linear(model, Quantized)
+    adapted_out, out = call(adapted, x), call(model, x)
+    assert [module.calls for module in (*adapters, *quantized)] == [1] * 2 * len(adapters) != []
+    torch.testing.assert_close(adapted_out, expected, **tolerance)  # they begin by changing nothing
+    adapted_out.square().sum().backward()
     assert all(adapter.up.grad is not None for adapter in adapters)
-
-
-@pytest.mark.parametrize("name", WITH_LINEAR)
-def test_quantised_linear_maps_are_called(name, device):
-    model, call, x, tolerance = prepared(CASES[name], device)
-    rounded = copy.deepcopy(model)
-    quantized = replace_linear(model, Quantized)
-    out = call(model, x)
-    assert [module.calls for module in quantized] == [1] * len(quantized) != []
     for module in rounded.modules():  # linear maps of the same numbers
         if isinstance(module, LINEAR):
             module.weight.data = Quantized(module).weight().to(module.weight.dtype)
@@ -307,13 +327,18 @@ def test_norms_are_replaced_by_other_modules(conv, make, device):
     model.reset_parameters()
 
 
-def test_a_subclass_that_overrides_forward_is_called(case, device):
+def test_a_forward_that_a_subclass_or_an_object_overrides_is_called(case, device):
     model, call, x, _ = prepared(case, device)
+    replaced = copy.deepcopy(model)
     expected = call(copy.deepcopy(model), x)
     for module in model.modules():
         if type(module) in (nn.Linear, PyGLinear):
             module.__class__ = type("Shifted", (type(module),), {"forward": shifted})
     assert not torch.allclose(call(model, x), expected)
+    for module in replaced.modules():  # and a forward replaced on the object
+        if type(module) in (nn.Linear, PyGLinear):
+            module.forward = lambda x, plain=module.forward: plain(x) + 1.0
+    torch.testing.assert_close(call(replaced, x), call(model, x))
 
 
 def shifted(self, x):

@@ -1,4 +1,4 @@
-"""What goes beyond the paper's attention: ``qk_norm``, ``normalize="rms"`` and the gate, beside their formulas."""
+"""The paper's attention and its options (``qk_norm``, ``normalize="rms"``, the gate) beside their formulas."""
 
 import copy
 
@@ -13,8 +13,11 @@ from lrga.models.link import LinkGNN
 from lrga.nn.layers.gcn import GCNLayer
 from lrga.nn.layers.lrga import LRGALayer
 from lrga.ops.attention.segments import Segments
+from tests.helpers.models import model_of
 
 OPTIONS = {
+    "paper": {},
+    "row": {"normalize": "row"},
     "qk_norm": {"qk_norm": True},
     "rms": {"normalize": "rms"},
     "gate": {"gate": True},
@@ -179,24 +182,31 @@ def test_half_precision_adds_in_float32(options, dtype):
     with torch.no_grad():
         for module in (half, exact):
             module.project.weight.abs_()
-        ours, expected = half(x), exact(x.double())
-    assert ours.dtype == dtype
-    torch.testing.assert_close(ours.double(), expected, rtol=5e-2, atol=5e-2)
+        for batch in (None, torch.arange(3000) // 2900):
+            ours, expected = half(x, batch), exact(x.double(), batch)
+            assert ours.dtype == dtype
+            torch.testing.assert_close(ours.double(), expected, rtol=5e-2, atol=5e-2)
 
 
-def test_factors_include_the_options(options):
-    module = attention_with(options)
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("options", [*OPTIONS.values(), {"normalize": None}], ids=str)
+def test_factors_are_the_attention_matrix(options, heads):
+    module = attention_with(options, heads)
     x, batch = torch.randn(9, 6, dtype=torch.float64), torch.tensor([0, 1, 0, 1, 1, 0, 1, 1, 1])
     u, v = module.factors(x, batch)
-    z = torch.relu(module.project(x)).view(9, 2, 4, 3)[:, :, 2]
-    out = module(x, batch).view(9, 2, 2, 3)[:, :, 0]
+    assert u.shape == v.shape == ((9, 3) if heads == 1 else (9, heads, 3))
+    u, v = u.view(9, heads, 3), v.view(9, heads, 3)
+    z = torch.relu(module.project(x)).view(9, heads, 4, 3)[:, :, 2]
+    out = module(x, batch).view(9, heads, 2, 3)[:, :, 0]
+    # The gate's shares add up to 1 - eps.
+    tolerance = {} if module.gate is None else {"rtol": 1e-5, "atol": 1e-6}
     for graph in (0, 1):
         nodes = batch == graph
         matrix = torch.einsum("ihk,jhk->hij", u[nodes], v[nodes])
         attended = torch.einsum("hij,jhz->ihz", matrix, z[nodes])
         if module.gate is not None:
             attended = attended + (1 - matrix.sum(-1)).T.unsqueeze(-1) * z[nodes]
-        torch.testing.assert_close(attended, out[nodes], rtol=1e-5, atol=1e-6)  # the gate's shares add up to 1 - eps
+        torch.testing.assert_close(attended, out[nodes], **tolerance)
 
 
 def test_factors_of_custom_maps_include_the_options():
@@ -289,7 +299,7 @@ def test_options_reach_every_attention():
     assert torch.equal(out.isfinite(), torch.ones(4, 4, dtype=torch.bool))
 
 
-@pytest.mark.parametrize(("given", "words"), [({"heads": 2}, "among normalize"), ("rms", "by name")])
+@pytest.mark.parametrize(("given", "words"), [({"heads": 2}, "among normalize"), ("rms", "to be a dict")])
 def test_unknown_options_of_a_network_are_refused_in_words(given, words):
     with pytest.raises(OptionError, match=words):
         lrga.GNN(4, 8, 2, 2, rank=2, attention_options=given)
@@ -299,15 +309,10 @@ def test_options_compile_without_breaks_and_export():
     model = nn.Sequential(*(lrga.LowRankGlobalAttention(6, 3, **OPTIONS[n]) for n in ("qk_norm and gate", "rms")))
     x, batch = torch.randn(7, 6), torch.tensor([0, 0, 1, 1, 1, 2, 2])
 
-    class Both(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attention = model
+    def forward(self, x, batch):
+        return torch.cat([attention(x, batch, 3) for attention in self.attention], dim=1)
 
-        def forward(self, x, batch):
-            return torch.cat([attention(x, batch, 3) for attention in self.attention], dim=1)
-
-    both = Both()
+    both = model_of(forward, attention=model)
     expected = both(x, batch)
     compiled = torch.compile(both, fullgraph=True, backend="eager", dynamic=True)
     torch.testing.assert_close(compiled(x, batch), expected)

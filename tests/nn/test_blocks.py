@@ -55,7 +55,7 @@ def test_training_with_dropout_and_wrong_shapes_are_refused():
         attend_in_blocks(attention.eval(), torch.randn(5, 6), out=torch.empty(5, 9))
     with pytest.raises(ShapeError, match="6 columns"):
         attend_in_blocks(attention.eval(), torch.randn(5, 7))
-    with pytest.raises(DTypeError, match="as the parameters are"):
+    with pytest.raises(DTypeError, match="the dtype of the parameters"):
         attend_in_blocks(attention.eval(), torch.randn(5, 6, dtype=torch.float64))
     with pytest.raises(ShapeError, match=r"\[N, D\]"):
         attend_in_blocks(attention.eval(), torch.randn(5))

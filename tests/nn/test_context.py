@@ -16,7 +16,8 @@ from torch_geometric.nn import GAT, GCN, GCNConv, GPSConv, GroupAddRev, SAGEConv
 import lrga
 from lrga.errors import BatchContextError, BatchError, DTypeError, OptionError, UnsupportedError
 from lrga.nn import context
-from tests.helpers.processes import run_alone
+from tests.helpers.models import model_of
+from tests.helpers.processes import run_text
 
 D = 6
 X, EDGES = torch.randn(5, D), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 4]])
@@ -34,9 +35,6 @@ def test_contexts_nest_and_end():
             assert context.current().batch is None
         assert context.current().batch.tolist() == [0, 1]
     assert context.current() is None
-
-
-def test_a_context_ends_when_its_body_fails():
     with pytest.raises(RuntimeError, match="inside"), lrga.batch_context(None):
         raise RuntimeError("inside")
     assert context.current() is None
@@ -128,9 +126,9 @@ class Layers(nn.Module):
         return checkpoint(self.second, x, edge_index, **self.options)
 
 
-def checkpointed_pair():
+def checkpointed_pair(*, reentrant=False):
     plain = lrga.augment(Layers(), rank=4, init="paper")
-    model = lrga.augment(Layers(use_reentrant=False), rank=4)
+    model = lrga.augment(Layers(use_reentrant=reentrant), rank=4)
     model.load_state_dict(plain.state_dict())
     return plain, model
 
@@ -139,17 +137,17 @@ def gradients(model, loss):
     return torch.autograd.grad(loss, list(model.parameters()))
 
 
-@pytest.mark.parametrize("around", [None, OTHER])
-def test_layers_computed_again_in_the_backward_pass_take_the_batch_of_the_forward_pass(around):
-    plain, model = checkpointed_pair()
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize(
+    "around", ["nothing", None, OTHER]
+)  # None or a vector: of something else that runs at the time
+def test_layers_computed_again_in_the_backward_pass_take_the_batch_of_the_forward_pass(around, reentrant):
+    plain, model = checkpointed_pair(reentrant=reentrant)
     expected = gradients(plain, plain(X, EDGES, BATCH).square().sum())
     loss = model(X.clone().requires_grad_(), EDGES, BATCH).square().sum()
-    if around is None:
-        found = gradients(model, loss)
-    else:
-        with lrga.batch_context(around):  # of something else that runs at the time
-            found = gradients(model, loss)
-    torch.testing.assert_close(found, expected)
+    with nullcontext() if isinstance(around, str) else lrga.batch_context(around):
+        loss.backward()
+    torch.testing.assert_close([p.grad for p in model.parameters()], list(expected))
 
 
 def test_two_batches_with_edges_of_their_own_may_be_under_way_at_once():
@@ -171,18 +169,6 @@ def test_two_batches_that_share_their_edges_cannot_be_told_apart_in_the_backward
     loss.backward()
 
 
-@pytest.mark.parametrize("around", [None, OTHER])
-def test_reentrant_checkpoints_take_the_batch_of_the_forward_pass_too(around):
-    plain = lrga.augment(Layers(), rank=4, init="paper")
-    model = lrga.augment(Layers(use_reentrant=True), rank=4)
-    model.load_state_dict(plain.state_dict())
-    plain(X, EDGES, BATCH).square().sum().backward()
-    loss = model(X.clone().requires_grad_(), EDGES, BATCH).square().sum()
-    with lrga.batch_context(around):
-        loss.backward()
-    torch.testing.assert_close([p.grad for p in model.parameters()], [p.grad for p in plain.parameters()])
-
-
 def test_edges_that_are_not_those_of_the_forward_pass_are_refused():
     class Copying(Layers):
         def forward(self, x, edge_index, batch):
@@ -196,24 +182,19 @@ def test_edges_that_are_not_those_of_the_forward_pass_are_refused():
 
 @pytest.mark.parametrize("disable", [False, True])
 def test_reversible_layers_of_pyg_name_the_option_that_turns_them_off(disable):
-    class Reversible(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.group = GroupAddRev(SAGEConv(D // 2, D // 2), num_groups=2, disable=disable)
-
-        def forward(self, x, edge_index, batch):
-            return self.group(x, edge_index)
-
-    loss = lrga.augment(Reversible(), rank=2)(X.clone().requires_grad_() * 1, EDGES, BATCH).sum()
+    group = GroupAddRev(SAGEConv(D // 2, D // 2), num_groups=2, disable=disable)
+    model = lrga.augment(model_of(lambda self, x, edge_index, batch: self.group(x, edge_index), group=group), rank=2)
+    loss = model(X.clone().requires_grad_() * 1, EDGES, BATCH).sum()
     with nullcontext() if disable else pytest.raises(BatchContextError, match="disable=True"):
         loss.backward()
 
 
-def test_a_layer_for_one_graph_can_be_computed_again():
-    model = augmented(single_graph=True)
-    expected = gradients(model, model(X, EDGES.clone()).square().sum())
+@pytest.mark.parametrize(("options", "given"), [({}, {"batch": BATCH}), ({"single_graph": True}, {})])
+def test_recomputed_layers_take_the_batch_of_the_forward_pass_or_are_for_one_graph(options, given):
+    model = augmented(**options)
+    expected = gradients(model, model(X, EDGES.clone(), **given).square().sum())
     model = lrga.nn.recompute_layers(model)
-    torch.testing.assert_close(gradients(model, model(X, EDGES.clone()).square().sum()), expected)
+    torch.testing.assert_close(gradients(model, model(X, EDGES.clone(), **given).square().sum()), expected)
 
 
 def test_another_model_may_use_the_same_edges_with_another_batch():
@@ -233,13 +214,6 @@ def test_a_whole_model_can_be_computed_again(reentrant):
     out = checkpoint(lambda *inputs: model(*inputs, batch=BATCH), x, EDGES, use_reentrant=reentrant)
     out.square().sum().backward()
     torch.testing.assert_close([p.grad for p in model.parameters()], list(expected))
-
-
-def test_recomputed_layers_take_the_batch_of_the_forward_pass():
-    model = augmented()
-    expected = gradients(model, model(X, EDGES, batch=BATCH).square().sum())
-    model = lrga.nn.recompute_layers(model)
-    torch.testing.assert_close(gradients(model, model(X, EDGES, batch=BATCH).square().sum()), expected)
 
 
 # lrga.provide_batch
@@ -324,35 +298,23 @@ def test_a_batch_of_several_graphs_without_a_batch_vector_is_refused():
         def __inc__(self, key, value, *args):
             return self.x_s.size(0) if key == "edge_index_s" else super().__inc__(key, value, *args)
 
-    class Network(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = GCNConv(D, D)
-
-        def forward(self, data):
-            return self.conv(data.x_s, data.edge_index_s)
+    def network():
+        model = model_of(lambda self, data: self.conv(data.x_s, data.edge_index_s), conv=GCNConv(D, D))
+        return lrga.augment(model, rank=3)
 
     data = Batch.from_data_list([Pair(x_s=X, edge_index_s=EDGES)] * 2, follow_batch=["x_s"])
     assert data.batch is None
     with pytest.raises(BatchContextError, match="follow_batch"):
-        lrga.augment(Network(), rank=3)(data)
+        network()(data)
     with pytest.raises(BatchContextError, match="follow_batch"):
         lrga.batch_context(data)
     with lrga.batch_context(data.x_s_batch):
-        lrga.augment(Network(), rank=3).conv(data.x_s, data.edge_index_s)
-
-
-class WithData(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = GCNConv(D, D)
-
-    def forward(self, data, batch=None):
-        return self.conv(data.x, data.edge_index)
+        network().conv(data.x_s, data.edge_index_s)
 
 
 def test_a_batch_vector_counts_more_than_plain_data():
-    model = lrga.augment(WithData(), rank=16, init="paper").eval()
+    model = model_of(lambda self, data, batch=None: self.conv(data.x, data.edge_index), conv=GCNConv(D, D))
+    model = lrga.augment(model, rank=16, init="paper").eval()
     data = Data(x=X, edge_index=EDGES)
     with lrga.batch_context(BATCH):
         expected = model.conv(X, EDGES)
@@ -360,28 +322,6 @@ def test_a_batch_vector_counts_more_than_plain_data():
     torch.testing.assert_close(model(data, BATCH), expected)
     torch.testing.assert_close(model(data, batch=BATCH), expected)
     assert not torch.allclose(model(data), expected)  # one graph
-
-
-def test_parameters_by_position_only_are_told_apart():
-    class Positional(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = GCNConv(D, D)
-
-        def forward(self, x, edge_index, /, batch):
-            return self.conv(x, edge_index)
-
-    assert lrga.augment(Positional(), rank=3)(X, EDGES, BATCH).shape == (5, D)
-
-
-def test_lists_of_modules_with_a_forward_of_their_own_are_told():
-    class Stack(nn.ModuleList):
-        def forward(self, x, edge_index, batch):
-            for conv in self:
-                x = conv(x, edge_index)
-            return x
-
-    assert lrga.augment(Stack([GCNConv(D, D), GCNConv(D, D)]), rank=3)(X, EDGES, BATCH).shape == (5, D)
 
 
 def test_layers_within_a_layer_are_told():
@@ -405,18 +345,16 @@ assert torch.equal(pickle.loads(content)(x, edges, batch), out)
 with lrga.batch_context(batch):
     assert torch.equal(model(x, edges, batch), out)
 """
-    path = tmp_path / "script.py"
-    path.write_text(script)
-    ended, _, errors = run_alone(path)
+    ended, _, errors = run_text(script, tmp_path)
     assert ended == 0, errors
 
 
 def test_a_model_with_a_way_of_loading_of_its_own_loads():
-    class Own(WithData):
+    class Own(nn.ModuleDict):
         def load_state_dict(self, state_dict, strict=True):
             return super().load_state_dict(state_dict, strict)
 
-    model = lrga.augment(Own(), rank=3)
+    model = lrga.augment(Own({"conv": GCNConv(D, D)}), rank=3)
     model.load_state_dict(model.state_dict())
 
 
@@ -440,7 +378,7 @@ def test_forward_called_directly_or_replaced_on_the_object_is_told():
     model = augmented()
     expected = model(X, EDGES, batch=BATCH)
     torch.testing.assert_close(model.forward(X, EDGES, batch=BATCH), expected)
-    inner = torch.nn.Module()
+    inner = nn.Module()
     inner.gcn = model
     inner.forward = types.MethodType(lambda self, x, batch: self.gcn(x, EDGES), inner)
     told = lrga.provide_batch(inner)

@@ -1,5 +1,3 @@
-import copy
-
 import pytest
 import torch
 from torch_geometric.nn import GCNConv, GPSConv
@@ -46,27 +44,14 @@ def test_the_attention_reaches_every_node_of_the_graph(batch):
     assert torch.equal(reached, graph == 1)
 
 
-def test_it_trains_and_resets(batch):
-    x, edge_index, graph = batch
-    layer = layer_of()
-    layer(x, edge_index, batch=graph).square().sum().backward()
-    assert all(p.grad is not None for p in layer.attn.parameters())
-    before = copy.deepcopy(layer.attn.state_dict())
-    layer.reset_parameters()
-    assert not torch.equal(before["out.weight"], layer.attn.out.weight)
-
-
 def test_without_a_mask_all_nodes_are_real():
     attention = GPSAttention(D, rank=4)
     x = torch.randn(2, 5, D)
     assert torch.equal(attention(x), attention(x, torch.ones(2, 5, dtype=torch.bool)))
 
 
-def test_features_that_are_not_padded_are_refused():
+def test_features_that_are_not_padded_or_sparse_are_refused_with_a_remedy():
     with pytest.raises(ShapeError, match=r"\[G, n, channels\]"):
         GPSAttention(D, rank=4)(torch.randn(5, D))
-
-
-def test_sparse_features_are_refused_with_a_remedy():
     with pytest.raises(DTypeError, match="to_dense"):
         GPSAttention(D, rank=2)(torch.randn(1, 4, D).to_sparse())

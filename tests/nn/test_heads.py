@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lrga.errors import OptionError
-from lrga.nn.heads import MLP, Head, LayerwiseHead, readout
+from lrga.nn.heads import Head, LayerwiseHead, readout
 from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.edges import EdgeLayout
 
@@ -20,12 +20,6 @@ def test_readout_is_over_the_nodes_of_each_graph_and_zero_for_an_empty_one(how):
         expected = torch.zeros(D) if not len(rows) else rows.mean(0) if how == "mean" else rows.sum(0)
         torch.testing.assert_close(out[graph], expected)
     torch.testing.assert_close(readout(h, Segments.from_batch(None, N), how)[0], getattr(h, how)(0))
-
-
-def test_head_has_the_benchmarks_widths():
-    widths = lambda head: [(lin.in_features, lin.out_features) for lin in head.mlp.lins]  # noqa: E731
-    assert widths(Head(45, 6, task="node")) == [(45, 22), (22, 11), (11, 6)]
-    assert widths(Head(45, 2, task="edge")) == [(90, 45), (45, 22), (22, 2)]
 
 
 @pytest.mark.parametrize("form", ["plain", "layout"])
@@ -62,13 +56,6 @@ def test_unknown_tasks_and_readouts_are_refused():
         Head(D, 2, task="link")
     with pytest.raises(OptionError, match="'mean', 'sum', 'max'"):
         LayerwiseHead(D, 2, 2, task="graph", readout="median")
-
-
-def test_reset_draws_anew():
-    for head in (Head(D, 2, task="node"), LayerwiseHead(D, 2, 2, task="node"), MLP([D, 2])):
-        before = next(head.parameters()).clone()
-        head.reset_parameters()
-        assert not torch.equal(next(head.parameters()), before)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -3,7 +3,6 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from torch_geometric import EdgeIndex
 from torch_geometric.nn import GCNConv
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_torch_csr_tensor
 
@@ -11,7 +10,7 @@ import lrga
 from lrga.errors import DTypeError, ShapeError
 from lrga.models.link import LinkGNN
 from lrga.nn.blocks import attend_in_blocks
-from lrga.nn.inputs import as_edges, as_segments, edge_graph_norm, graph_norm
+from lrga.nn.inputs import as_edges, edge_graph_norm, graph_norm
 from lrga.nn.layers.gat import GATLayer
 from lrga.nn.layers.gated_gcn import GatedGCNLayer
 from lrga.nn.layers.gcn import GCNLayer
@@ -26,14 +25,6 @@ EDGES = torch.tensor([[0, 1, 2, 3, 0], [1, 0, 3, 2, 2]])
 
 def pairs(edge_index):
     return sorted(zip(*edge_index.tolist(), strict=True))
-
-
-def test_plain_edges_pass_unchanged_and_an_edge_index_becomes_a_tensor():
-    x = torch.randn(4, 2)
-    assert as_edges(EDGES, x) is EDGES
-    plain = as_edges(EdgeIndex(EDGES, sparse_size=(4, 4)), x)
-    assert type(plain) is torch.Tensor
-    assert torch.equal(plain, EDGES)
 
 
 @pytest.mark.parametrize("convert", [to_torch_coo_tensor, to_torch_csr_tensor, to_torch_csc_tensor])
@@ -54,30 +45,6 @@ def test_sparse_adjacency_has_targets_as_rows(convert):
 def test_edges_that_do_not_fit_the_nodes_are_refused(edge_index, error):
     with pytest.raises(error):
         as_edges(edge_index, torch.randn(4, 2))
-
-
-def test_segments_pass_and_batch_vectors_become_segments():
-    segments = Segments.from_batch(torch.tensor([0, 0, 1]), 3)
-    assert as_segments(segments, 3, None) is segments
-    assert as_segments(None, 3, None).num_graphs == 1
-    assert as_segments(torch.tensor([0, 1, 1]), 3, 4).num_graphs == 4
-
-
-def test_graph_norm_divides_by_the_root_of_the_graph_size():
-    h = torch.ones(5, 2, dtype=torch.float64)
-    batch = torch.tensor([0, 1, 1, 1, 1])
-    normed = graph_norm(h, Segments.from_batch(batch, 5, 3))
-    torch.testing.assert_close(normed[:, 0], torch.tensor([1.0, 0.5, 0.5, 0.5, 0.5], dtype=torch.float64))
-    torch.testing.assert_close(graph_norm(h, Segments.from_batch(None, 5)), h / 5**0.5)
-
-
-def test_edge_graph_norm_divides_by_the_root_of_the_edges_of_the_graph():
-    batch = torch.tensor([0, 0, 1, 1])
-    edges = torch.tensor([[0, 2, 3, 2, 3], [1, 3, 2, 3, 2]])
-    factor = edge_graph_norm(edges, Segments.from_batch(batch, 4), torch.float64)
-    torch.testing.assert_close(factor.squeeze(-1), torch.tensor([1.0, 0.5, 0.5, 0.5, 0.5], dtype=torch.float64))
-    factor = edge_graph_norm(edges, Segments.from_batch(None, 4), torch.float64)
-    torch.testing.assert_close(factor, torch.full((5, 1), 5**-0.5, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])

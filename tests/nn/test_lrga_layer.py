@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from lrga.errors import OptionError
-from lrga.nn.layers.gated_gcn import GatedGCNLayer
 from lrga.nn.layers.gcn import GCNLayer
 from lrga.nn.layers.lrga import WIRING_OF_READING, WIRINGS, LRGALayer, Wiring, renamed_reading, wiring_of
 
@@ -53,24 +52,6 @@ def test_rank_zero_mixes_input_and_convolution_only():
     x = torch.randn(N, D, dtype=torch.float64)
     expected = layer.norm(layer.mix(torch.cat([x, layer.base(x, EDGES)], dim=1)).relu())
     torch.testing.assert_close(layer(x, EDGES, batch=BATCH), expected)
-
-
-def test_without_normalisation_only_the_activation_follows():
-    layer = make(batch_norm=False)
-    assert (layer(torch.randn(N, D, dtype=torch.float64), EDGES) >= 0).all()
-
-
-def test_edge_features_pass_through():
-    layer = LRGALayer(GatedGCNLayer(D, D), D, K)
-    h, e = layer(torch.randn(N, D), EDGES, torch.randn(6, D), BATCH)
-    assert h.shape == (N, D)
-    assert e.shape == (6, D)
-
-
-def test_several_heads_widen_the_mixing_map():
-    layer = make(heads=2)
-    assert layer.mix.in_features == 2 * D + 2 * 2 * K
-    assert layer(torch.randn(N, D, dtype=torch.float64), EDGES).shape == (N, D)
 
 
 def test_unknown_wirings_and_base_layers_of_another_wiring_are_refused():

@@ -55,22 +55,21 @@ def test_the_last_pass_applies_the_square_and_leaves_m4_alone():
     assert torch.equal(out[:, rank:], m4)
 
 
-@pytest.mark.parametrize("maps", [3, 4])
-def test_maps_are_filled_up_with_zeros_and_rounded_to_nearest(maps):
+def test_maps_are_filled_up_with_zeros_and_rounded_to_nearest():
     heads, rank, channels, block = 2, 3, 5, 16
     weight, bias = torch.randn(channels, heads * 4 * rank, device=DEVICE).t(), torch.randn(heads * 4 * rank)
-    wide = torch.full((heads, maps, block, channels), float("nan"), device=DEVICE)
-    wide_bias = torch.full((heads, maps, block), float("nan"), device=DEVICE)
-    streaming.fill_maps[heads * maps * block,](
+    wide = torch.full((heads, 4, block, channels), float("nan"), device=DEVICE)
+    wide_bias = torch.full((heads, 4, block), float("nan"), device=DEVICE)
+    streaming.fill_maps[heads * 4 * block,](
         weight, bias.to(DEVICE), wide, wide_bias, *weight.stride(),
-        D=channels, K=rank, B=block, MAPS=maps, PRECISION="tf32", BD=8,
+        D=channels, K=rank, B=block, PRECISION="tf32", BD=8,
     )  # fmt: skip
-    right = weight.reshape(heads, 4, rank, channels)[:, :maps]
+    right = weight.reshape(heads, 4, rank, channels)
     ours = wide[:, :, :rank]
     assert ((ours - right).abs() <= right.abs() * 2**-11).all()  # half of the last of TF32's ten bits
     assert (ours.contiguous().view(torch.int32) & 0x1FFF == 0).all()
     assert (wide[:, :, rank:] == 0).all()
-    assert torch.equal(wide_bias[:, :, :rank].cpu(), bias.view(heads, 4, rank)[:, :maps])
+    assert torch.equal(wide_bias[:, :, :rank].cpu(), bias.view(heads, 4, rank))
     assert (wide_bias[:, :, rank:] == 0).all()
 
 
@@ -80,27 +79,31 @@ def test_columns_that_only_fill_a_product_up_are_not_taken_for_numbers(add):
     maps, bias = torch.randn(n, 3, columns, device=DEVICE), torch.randn(4 * rank, device=DEVICE)
     maps[:, :, rank:] = float("nan")
     grad, out = torch.randn(n, 2 * rank, device=DEVICE), torch.randn(n, 2 * rank, device=DEVICE)
-    parts = torch.full((1, programs, block * block), float("nan"), device=DEVICE)
-    shape = {"STRIDE": 3 * columns, "H": 1, "K": rank, "C": columns, "B": block, "PRECISION": "tf32x3", "BM": 32}
-    streaming.reduce_gradient_maps[programs, 1](maps, bias, grad, parts, n, COMPUTE=tl.float32, STAGES=2, **shape)
+    parts = torch.full((1, programs, block * block), 1.0 if add else float("nan"), device=DEVICE)
+    shape = {
+        "STRIDE": 3 * columns, "H": 1, "K": rank, "C": columns, "B": block, "PRECISION": "tf32x3", "BM": 32,
+        "STAGES": 2,
+    }  # fmt: skip
+    streaming.reduce_gradient_maps[programs, 1](maps, bias, grad, parts, n, int(add), COMPUTE=tl.float32, **shape)
     u, v, z = torch.relu(maps[:, :, :rank] + bias.view(4, rank)[:3]).unbind(1)
     da, dm = grad[:, :rank], grad[:, rank:]
-    t = parts.sum(1).view(block, block)
+    t = parts.sum(1).view(block, block) - (programs if add else 0)
     torch.testing.assert_close(t[:rank, :rank], u.t() @ da, rtol=1e-4, atol=1e-4)
     assert (t[rank:] == 0).all()
-    s, shifts = torch.zeros(2, block, block), torch.zeros(2, block)
-    s[:, :rank, :rank], shifts[:, :rank] = torch.randn(2, rank, rank), torch.randn(2, rank)
-    factors = torch.cat([s.flatten(), shifts.flatten()])[None].to(DEVICE)
+    f, shifts = torch.zeros(3, block, block), torch.zeros(3, block)
+    f[:, :rank, :rank], shifts[:, :rank] = torch.randn(3, rank, rank), torch.randn(3, rank)
     gradients = torch.full((n, 4 * rank + 5), float("nan"), device=DEVICE)
-    bias_parts = torch.full((1, programs, 4 * block), 1.0 if add else float("nan"), device=DEVICE)
-    streaming.gradient_maps[2 * programs, 1](
-        maps, bias, out, grad, factors, gradients, bias_parts, n, int(add),
+    bias_parts = torch.full((1, programs, 4, block), 1.0 if add else float("nan"), device=DEVICE)
+    streaming.gradient_maps[4 * programs, 1](
+        maps, bias, out, grad, f.to(DEVICE), shifts.to(DEVICE), gradients, bias_parts, n, int(add),
         TARGET=gradients.stride(0), **shape,
     )  # fmt: skip
-    (a, b), (c, d) = s[:, :rank, :rank].to(DEVICE), shifts[:, :rank].to(DEVICE)
-    right = torch.cat(
-        [(da @ a.t() + c) * (u > 0), (z @ b.t() + d) * (v > 0), (v @ b) * (z > 0), dm * (out[:, rank:] > 0)], dim=1
-    )
+    products = [da, z, v]
+    right = [
+        (q @ f[i, :rank, :rank].to(DEVICE) + shifts[i, :rank].to(DEVICE)) * (own > 0)
+        for i, (q, own) in enumerate(zip(products, (u, v, z), strict=True))
+    ]
+    right = torch.cat([*right, dm * (out[:, rank:] > 0)], dim=1)
     torch.testing.assert_close(gradients[:, : 4 * rank], right, rtol=1e-4, atol=1e-4)
     assert gradients[:, 4 * rank :].isnan().all()
     sums = bias_parts.sum(1).view(4, block)[:, :rank].flatten() - (programs if add else 0)
@@ -115,14 +118,15 @@ def test_factors_of_the_gradient_are_those_of_the_formula():
     totals[0, block * block : block * block + rank] = u_sum
     totals[0, block * block + block : block * block + block + rank] = v_sum
     t_totals[0].view(block, block)[:rank, :rank] = t
-    factors = torch.empty(1, 2 * block * block + 2 * block, device=DEVICE)
+    factors, shifts = torch.empty(1, 3, block, block, device=DEVICE), torch.empty(1, 3, block, device=DEVICE)
     streaming.gradient_factors[1,](
-        totals.to(DEVICE), t_totals.to(DEVICE), factors, n, 1e-6, B=block, HALF=False, PRECISION="tf32x3"
+        totals.to(DEVICE), t_totals.to(DEVICE), factors, shifts, n, 1e-6, B=block, HALF=False, PRECISION="tf32x3"
     )
     c = 1 / (float(u_sum @ v_sum) / n + 1e-6)
     alpha = -float((c * square * c * t).sum()) / n
-    c_s, c_t, u_shift, v_shift = factors[0].cpu().split([block * block, block * block, block, block])
-    torch.testing.assert_close(c_s.view(block, block)[:rank, :rank], c * square, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(c_t.view(block, block)[:rank, :rank], c * t, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(u_shift[:rank], alpha * v_sum, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(v_shift[:rank], alpha * u_sum, rtol=1e-4, atol=1e-4)
+    of_u, of_v, of_z = factors[0, :, :rank, :rank].cpu()
+    torch.testing.assert_close(of_u, c * square.t(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(of_v, c * t.t(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(of_z, c * t, rtol=1e-4, atol=1e-4)
+    right = torch.stack([alpha * v_sum, alpha * u_sum, torch.zeros(rank)])
+    torch.testing.assert_close(shifts[0, :, :rank].cpu(), right, rtol=1e-4, atol=1e-4)

@@ -5,7 +5,7 @@ import torch
 import lrga
 from lrga.errors import BatchError, DeviceError, DTypeError, OptionError, ShapeError, UnsupportedError
 from lrga.ops import attention as dispatch
-from lrga.ops.attention import BACKENDS, choose_backend, explain_backend
+from lrga.ops.attention import BACKENDS, choose_backend
 from lrga.ops.attention.segments import Segments
 
 
@@ -109,56 +109,46 @@ def test_the_module_computes_the_same_by_all_backends_from_one_state(heads):
         torch.testing.assert_close(module(x, batch), expected(x, batch), rtol=1e-4, atol=1e-5)
 
 
+def why_not_fused(channels=8, rank=3, *, dtype=torch.float32, **options):
+    x, weight, bias = (torch.zeros(shape, dtype=dtype) for shape in ((5, channels), (4 * rank, channels), (4 * rank,)))
+    options = {"normalize": "graph", "qk_norm": False, "gate": False} | options
+    return dispatch._why_not_fused(x, weight, bias, Segments(5, 1), rank, *options.values())
+
+
 @pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"normalize": "row"}, "normalize='row'"),
-        ({"rank": 200}, "rank 200"),
-        ({"backend": "dense"}, "was asked for"),
-        ({}, "CPU"),
-    ],
+    ("options", "reason"), [({"normalize": "row"}, "normalize='row'"), ({"rank": 200}, "rank 200"), ({}, "CPU")]
 )
 def test_why_not_the_faster_backend_is_said(options, reason, monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "0")
-    rank = options.get("rank", 3)
-    x, weight, bias = torch.zeros(5, 8), torch.zeros(4 * rank, 8), torch.zeros(4 * rank)
-    name, why = explain_backend(x, weight, bias, Segments(5, 1), **{"rank": rank, **options})
-    assert name in ("segmented", "dense")
-    assert reason in why
+    assert reason in why_not_fused(**options)
+    u = torch.zeros(5, 1, options.pop("rank", 3))
+    with pytest.raises(UnsupportedError, match=reason):
+        dispatch.attend(u, u, u, Segments(5, 1), backend="triton", **options)
 
 
 def test_the_fused_kernels_have_nothing_to_explain():
     pytest.importorskip("triton")
-    x, weight, bias = torch.zeros(5, 8), torch.zeros(12, 8), torch.zeros(12)
-    assert explain_backend(x, weight, bias, Segments(5, 1), rank=3, backend="triton") == ("triton (fused)", "")
-    large = Segments(1 << 15, 1)
-    assert explain_backend(x, weight, bias, large, rank=3, backend="triton") == ("triton (streaming)", "")
+    assert why_not_fused() is None
+    assert not dispatch._is_large(Segments(5, 1))
+    assert dispatch._is_large(Segments(1 << 15, 1))
 
 
 def test_a_wide_projection_is_left_to_the_library():
     pytest.importorskip("triton")
-    x, weight, bias = torch.zeros(5, 300), torch.zeros(12, 300), torch.zeros(12)
-    name, why = explain_backend(x, weight, bias, Segments(5, 1), rank=3, backend="triton")
-    assert name == "triton (attention only)"
-    assert "300 channels" in why
+    assert "300 channels" in why_not_fused(300)
 
 
 @pytest.mark.parametrize("option", ["qk_norm", "gate"])
 def test_options_beyond_the_paper_stand_between_projection_and_kernels(option):
     pytest.importorskip("triton")
-    x, weight, bias = torch.zeros(5, 8), torch.zeros(12, 8), torch.zeros(12)
-    name, why = explain_backend(x, weight, bias, Segments(5, 1), rank=3, backend="triton", **{option: True})
-    assert name == "triton (attention only)"
-    assert f"{option}=True is computed between" in why
+    assert f"{option}=True is computed between" in why_not_fused(**{option: True})
 
 
 @pytest.mark.parametrize(("room", "rank", "taken"), [(101_376, 33, False), (101_376, 32, True), (166_912, 64, True)])
 def test_exact_products_of_high_rank_need_much_shared_memory(monkeypatch, room, rank, taken):
     pytest.importorskip("triton")
     monkeypatch.setattr(dispatch, "shared_memory", lambda _: room)
-    x, weight, bias = torch.zeros(5, 8), torch.zeros(4 * rank, 8), torch.zeros(4 * rank)
-    name, why = dispatch.explain_backend(x, weight, bias, Segments(5, 1), rank=rank, backend="triton")
-    assert (name == "triton (fused)") is taken
-    assert ("without TF32" in why) is not taken
-    half = dispatch.explain_backend(x.bfloat16(), weight, bias, Segments(5, 1), rank=rank, backend="triton")
-    assert half == ("triton (fused)", "")
+    why = why_not_fused(rank=rank)
+    assert (why is None) is taken
+    assert taken or "without TF32" in why
+    assert why_not_fused(rank=rank, dtype=torch.bfloat16) is None

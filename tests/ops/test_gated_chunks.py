@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from lrga.ops.gated import cpu as gated_chunks
 from lrga.ops.gated.definition import gated_edges, gated_edges_reference
 from lrga.ops.neighbors import edges as edges_module
 from lrga.ops.neighbors.edges import EdgeLayout
@@ -69,11 +68,6 @@ def assert_fused_equals_plain(layout, *, training=True, scaled=False, residual=T
 @pytest.mark.parametrize(("residual", "used"), [(True, "both"), (True, "nodes"), (False, "edges")])
 def test_fused_equals_plain(layout, training, scaled, residual, used):
     assert_fused_equals_plain(layout, training=training, scaled=scaled, residual=residual, used=used)
-
-
-def test_fused_equals_plain_where_threads_share_the_sums(layout, monkeypatch):
-    monkeypatch.setattr(gated_chunks, "WORTH_A_THREAD", 0)
-    assert_fused_equals_plain(layout)
 
 
 def test_node_results_and_statistics_do_not_depend_on_whether_edges_are_needed(layout):

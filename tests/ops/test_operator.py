@@ -56,6 +56,7 @@ def test_values_and_gradients_are_those_of_the_dispatched_operator():
         assert torch.equal(eager, dispatched)
 
 
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")  # of torch 2.11
 def test_the_dispatcher_is_asked_only_where_somebody_listens():
     x = torch.randn(3, 2)
     with torch.profiler.profile() as recorded:

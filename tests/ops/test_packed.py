@@ -67,9 +67,9 @@ def test_offsets_compile_without_breaks():
         (torch.tensor([0.0, 9.0]), DTypeError, "int32 or int64.*float32"),
         (torch.tensor([[0, 9]]), BatchError, r"\[G \+ 1\].*\[1, 2\]"),
         (torch.tensor([9]), BatchError, r"\[G \+ 1\].*\[1\]"),
-        (torch.tensor([1, 9]), BatchError, "from 0 to the 9 rows of u, got 1 and 9"),
-        (torch.tensor([0, 4, 8]), BatchError, "got 0 and 8.*cumulated lengths"),
-        (torch.tensor([0, 5, 4, 9]), BatchError, "falling offsets"),
+        (torch.tensor([1, 9]), BatchError, "from 0 to 9, the number of rows of u, got 1 and 9"),
+        (torch.tensor([0, 4, 8]), BatchError, "got 0 and 8.*cumulative lengths"),
+        (torch.tensor([0, 5, 4, 9]), BatchError, "decreasing offsets"),
         (torch.zeros(3, dtype=torch.int64, device="meta"), DeviceError, "cu_seqlens on meta"),
     ],
 )
@@ -82,7 +82,7 @@ def test_contradictions_and_wrong_shapes_are_refused_in_words():
     u, v, z = packed()
     with pytest.raises(OptionError, match="either batch or cu_seqlens"):
         lrga.low_rank_attention(u, v, z, torch.zeros(9, dtype=torch.int64), cu_seqlens=OFFSETS)
-    with pytest.raises(OptionError, match="num_graphs=4 beside cu_seqlens of 5"):
+    with pytest.raises(OptionError, match="num_graphs=4 and cu_seqlens of 5"):
         lrga.low_rank_attention(u, v, z, num_graphs=4, cu_seqlens=OFFSETS)
     for wrong in ((u, v[:, 0], z), (u, v, z[:, 0]), (u, v, z[:, :1]), (u, v[..., :2], z)):
         with pytest.raises(ShapeError, match=r"\[N, H, K\]"):

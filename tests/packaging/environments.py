@@ -7,8 +7,8 @@
 those packages, so that they are downloaded once. A statement that needs the extra must run there; without the extra it
 must raise an error that names it (unless PyTorch or PyG bring the packages along).
 
-``floors`` installs the oldest versions that ``pyproject.toml`` allows of torch and torch-geometric in front of the
-packages of this environment, and runs the test suite with them. A floor is lowered only after this has passed.
+``floors`` installs the oldest versions of torch and torch-geometric that ``pyproject.toml`` allows into an environment
+that takes all other packages from this one, and runs the test suite there. Lower a floor only after this has passed.
 """
 
 import argparse
@@ -116,7 +116,9 @@ def try_floors(torch: str, pyg: str, arguments: list[str]) -> int:
             [sys.executable, "-c", "import torch; print(torch.__version__)"], check=True, capture_output=True, text=True
         ).stdout.strip()
         if installed.split("+")[0] != torch:
-            command(*install[:-1], f"torch=={torch}")  # with what it needs, such as its own Triton
+            command(*install[:-1], f"torch=={torch}")  # with its dependencies
+            # Not its own Triton, whose interpreter fails with newer NumPy: the tests run kernels in the interpreter.
+            command(python, "-m", "pip", "uninstall", "--quiet", "--yes", "triton")
         versions = "import torch, torch_geometric as pyg; print('torch', torch.__version__, 'PyG', pyg.__version__)"
         path = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_WAIT_POLICY": "PASSIVE"}
         command(python, "-c", versions, env=path)

@@ -2,10 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from lrga.errors import DataError
+from lrga.experiments.cell import Cell
+from lrga.experiments.loading import collect, grouped_rows, load_runs, table_of_runs
 from lrga.report.page import write_report
 from lrga.speed.record import make_record as make_benchmark
 from lrga.training.runs.environment import environment
@@ -46,6 +49,18 @@ def test_two_hundred_runs_stay_below_seven_megabytes(make_record, write_records,
     assert (tmp_path / "page.html").stat().st_size < 7_000_000
     curves = data_of((tmp_path / "page.html").read_text())["runs"]
     assert all((run["curve"]["epoch"][0], run["curve"]["epoch"][-1]) == (1, 200) for run in curves)
+
+
+def test_two_runs_of_one_seed_count_once_and_as_in_the_table_of_an_experiment(make_record, write_records, tmp_path):
+    again = replace(make_record("a-again", test=50.0), time="2026-02-01T00:00:00+0000")
+    folder = write_records(again, make_record("first", test=60.0), make_record("other", test=62.0, seed=95))
+    cell = Cell(labels={}, config=load_runs([folder])[0].config, seeds=(41,))
+    (row,) = table_of_runs("", [cell], load_runs([folder])).rows
+    (same,) = grouped_rows(collect([folder]).runs)
+    assert row.spread() == same.spread()
+    assert row.spread().mean == 61.0
+    write_report([folder], tmp_path / "page.html")
+    assert re.search(r">61.00 ± 1.41</td><td[^>]*>2</td>", (tmp_path / "page.html").read_text())
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "\"'`& 日本語 κ", "a\\b\nc {{ 7*7 }}"])

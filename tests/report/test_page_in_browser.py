@@ -228,10 +228,15 @@ def test_configuration_and_environment_open_from_the_table(page):
     page.fill("[data-filter=run-table]", "cluster-run")
     page.click("#run-table a:visible")
     opened = page.locator("details[open]")
+    opened.first.wait_for()  # the event of the new hash follows the click
     assert opened.count() == 1
     text = opened.inner_text()
     for fact in ("attention_heads", "weight_decay", "cpu_threads", "sizes=[12, 4, 4]", "torch="):
         assert fact in text
+    opened.locator("summary").click()
+    assert opened.count() == 0
+    page.click("#run-table a:visible")  # the same link once more, which changes no address
+    assert opened.count() == 1
 
 
 OVERLAP = """() => [...document.querySelectorAll(".js-plotly-plot")].filter((chart) => {

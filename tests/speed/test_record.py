@@ -69,7 +69,7 @@ def test_other_documents_are_no_records(values):
 
 
 def test_a_wrong_record_is_not_written():
-    with pytest.raises(ValueError, match="the record of sums is not one: row 1: it has no case"):
+    with pytest.raises(ValueError, match="the record of sums is invalid: row 1: it has no case"):
         make_record("sums", [{"ms": 1.0}], device="cpu")
 
 

@@ -16,9 +16,8 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from lrga.errors import CheckpointError
 from lrga.tasks import METRICS, Task
-from lrga.tasks.running import Running, RunningMetric
+from lrga.tasks.running import Running, Scores
 
 
 def test_a_weighted_mean_is_kept():
@@ -91,11 +90,20 @@ def make(metric, kind, rows=60):
     return task, scores, targets
 
 
+NO_LOSS = torch.zeros(())
+
+
+def add_padded(sums, scores, targets, valid):
+    """As a captured step does, and what follows it."""
+    sums.add(NO_LOSS, scores, targets, valid)
+    sums.count(int(valid.sum()), (scores, targets, valid))
+
+
 def value_of(task, scores, targets, sizes):
-    metric = RunningMetric(task, "cpu")
+    sums = Scores(task, "cpu")
     for rows in zip(scores.split(sizes), targets.split(sizes), strict=True):
-        metric.add(*rows)
-    return metric.value(len(sizes))
+        sums.add(NO_LOSS, *rows)
+    return sums.means()[1]
 
 
 def test_every_metric_of_a_set_is_compared():
@@ -117,17 +125,18 @@ def test_a_metric_is_scikit_learn_s_of_the_set_whatever_the_batches(metric, kind
 @pytest.mark.parametrize(("metric", "kind"), CASES)
 def test_rows_of_padding_change_nothing(metric, kind):
     task, scores, targets = make(metric, kind)
-    plain, padded = RunningMetric(task, "cpu"), RunningMetric(task, "cpu")
+    plain, padded = Scores(task, "cpu"), Scores(task, "cpu")
     places = [tensor.data_ptr() for tensor in padded.tensors]
     for part in torch.randperm(60).split(17):
         valid = torch.rand(len(part)) < 0.7
-        plain.add(scores[part][valid], targets[part][valid])
-        padded.add(scores[part], targets[part], valid)
-    assert padded.value(4) == pytest.approx(plain.value(4), rel=1e-13)
-    for metric_ in (plain, padded):
-        metric_.reset()
-        metric_.add(scores[:30], targets[:30], None if metric_ is plain else torch.ones(30).bool())
-    assert padded.value(1) == pytest.approx(plain.value(1), rel=1e-13)
+        plain.add(NO_LOSS, scores[part][valid], targets[part][valid])
+        add_padded(padded, scores[part], targets[part], valid)
+    assert padded.means() == pytest.approx(plain.means(), rel=1e-13)
+    plain.reset()
+    padded.reset()
+    plain.add(NO_LOSS, scores[:30], targets[:30])
+    add_padded(padded, scores[:30], targets[:30], torch.ones(30).bool())
+    assert padded.means() == pytest.approx(plain.means(), rel=1e-13)
     assert [tensor.data_ptr() for tensor in padded.tensors] == places
 
 
@@ -135,26 +144,23 @@ def test_rows_of_padding_change_nothing(metric, kind):
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_restored_metric_goes_on(metric, kind, padded):
     task, scores, targets = make(metric, kind)
-    first, second = RunningMetric(task, "cpu"), RunningMetric(task, "cpu")
-    first.add(scores[:20], targets[:20], torch.ones(20).bool() if padded else None)
-    second.add(scores[:5], targets[:5])
+    first, second = Scores(task, "cpu"), Scores(task, "cpu")
+    if padded:
+        add_padded(first, scores[:20], targets[:20], torch.ones(20).bool())
+    else:
+        first.add(NO_LOSS, scores[:20], targets[:20])
+    second.add(NO_LOSS, scores[:5], targets[:5])
     second.restore(json.loads(json.dumps(first.state())))
-    second.add(scores[20:], targets[20:])
-    assert second.value(2) == pytest.approx(value_of(task, scores, targets, [20, 40]), rel=1e-14)
-    second.restore(RunningMetric(task, "cpu").state())
-    second.add(scores, targets)
-    assert second.value(1) == value_of(task, scores, targets, [60])
-
-
-def test_sums_of_version_0_1_are_refused():
-    metric = RunningMetric(Task(level="node", kind="classification", out_channels=3), "cpu")
-    with pytest.raises(CheckpointError, match="version"):
-        metric.restore([1.0, 2.0])
+    second.add(NO_LOSS, scores[20:], targets[20:])
+    assert second.means()[1] == pytest.approx(value_of(task, scores, targets, [20, 40]), rel=1e-14)
+    second.restore(Scores(task, "cpu").state())
+    second.add(NO_LOSS, scores, targets)
+    assert second.means()[1] == value_of(task, scores, targets, [60])
 
 
 @pytest.mark.parametrize(("metric", "kind"), CASES)
 def test_without_batches_there_is_no_value(metric, kind):
-    assert math.isnan(RunningMetric(make(metric, kind)[0], "cpu").value(0))
+    assert math.isnan(Scores(make(metric, kind)[0], "cpu").means()[1])
 
 
 def test_scores_that_are_not_finite_have_no_rank():

@@ -1,12 +1,8 @@
-"""One thread: the matrices of these tests are small, and threads would only wait for each other."""
+"""One thread: the matrices of these tests are small."""
 
 import pytest
-import torch
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def small_matrices(one_thread):
+    pass

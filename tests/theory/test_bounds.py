@@ -25,9 +25,7 @@ def test_the_formula_is_the_papers():
     n, d, t, m = 5, 100, 0.3, 2.5
     assert entry_bound(d, t, m) == pytest.approx(2 * math.exp(-2 * d * t**2 / m**4))
     assert matrix_bound(n, d, t, m) == pytest.approx(2 * n**2 * math.exp(-2 * d * t**2 / m**4))
-
-
-def test_the_sharp_bound_is_smaller():
+    # and the sharp one is smaller
     assert entry_bound(50, 0.5, 2.0, sharp=True) == pytest.approx(2 * math.exp(-8 * 50 * 0.25 / 16))
     assert matrix_bound(4, 50, 0.5, 2.0, sharp=True) < matrix_bound(4, 50, 0.5, 2.0)
 
@@ -44,9 +42,6 @@ def test_the_papers_number_of_features_is_its_last_formula():
     n, xi, delta, m = 6, 0.5, 0.05, 3.0
     constant = m**4 / 2
     assert channels_for(n, xi, delta, m) == math.ceil(constant * n**6 / xi**2 * math.log(2 * n**2 / delta))
-
-
-def test_a_smaller_adjacency_norm_needs_fewer_features():
     assert channels_for(6, 0.5, 0.1, 2.0, adjacency_norm=2.0) < channels_for(6, 0.5, 0.1, 2.0)
 
 

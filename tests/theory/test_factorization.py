@@ -49,12 +49,8 @@ def test_eigenvectors_give_an_exact_factorisation(directed, width):
     assert factorization.features.shape[1] == sum(s.stop - s.start for s in factorization.slices)
 
 
-def test_blocks_of_a_singular_matrix_are_as_narrow_as_its_rank():
-    tensor = torch.ones(6, 6, 1, dtype=torch.float64)
-    assert [b.size(1) for b in factorize(tensor).blocks] == [1, 1]
-
-
-def test_a_tensor_of_zeros_has_blocks_without_columns():
+def test_blocks_are_as_narrow_as_the_rank_of_the_matrix_or_have_no_columns():
+    assert [b.size(1) for b in factorize(torch.ones(6, 6, 1, dtype=torch.float64)).blocks] == [1, 1]
     tensor = torch.zeros(4, 4, 1, dtype=torch.float64)
     factorization = factorize(tensor)
     assert factorization.features.shape == (4, 0)
@@ -138,20 +134,14 @@ def test_the_output_is_the_node_factorisation_of_the_head_up_to_eta():
         assert error_of(product * divisor, head_of(tensor, beta, gamma)) < 1e-10
 
 
-def test_tensors_of_later_rounds_are_served_too():
-    """Real-valued channels, as a second update would have them."""
-    tensor = torch.randn(6, 6, 3, dtype=torch.float64)
-    factorization = factorize(tensor)
-    for beta, gamma in [((1, 0, 1), (0, 1, 0)), ((2, 0, 0), (0, 0, 1)), ((0, 0, 0), (1, 1, 0))]:
-        (product,) = multiply_heads(align(beta, gamma, factorization, normalize=None), factorization)
-        assert error_of(product, head_of(tensor, beta, gamma)) < 1e-9
-
-
-def test_directed_graphs_are_served_too():
-    tensor = isomorphism_types(nx.gnp_random_graph(8, 0.3, seed=0, directed=True))
-    factorization = factorize(tensor)
-    (product,) = multiply_heads(align((0, 2), (0, 1), factorization, normalize=None), factorization)
-    assert error_of(product, head_of(tensor, (0, 2), (0, 1))) < 1e-10
+def test_tensors_of_later_rounds_and_of_directed_graphs_are_served_too():
+    later = torch.randn(6, 6, 3, dtype=torch.float64)  # real-valued channels, as a second update would have them
+    directed = isomorphism_types(nx.gnp_random_graph(8, 0.3, seed=0, directed=True))
+    cases = [(later, ((1, 0, 1), (0, 1, 0))), (later, ((2, 0, 0), (0, 0, 1))), (later, ((0, 0, 0), (1, 1, 0)))]
+    for tensor, head in [*cases, (directed, ((0, 2), (0, 1)))]:
+        factorization = factorize(tensor)
+        (product,) = multiply_heads(align(*head, factorization, normalize=None), factorization)
+        assert error_of(product, head_of(tensor, *head)) < 1e-9
 
 
 def test_several_heads_are_computed_side_by_side():

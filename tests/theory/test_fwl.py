@@ -1,7 +1,8 @@
-"""2-FWL against its definition, its exactness, its speed and its memory."""
+"""2-WL and 2-FWL against their definitions, their exactness, their speed and their memory."""
 
 import subprocess
 import sys
+import tracemalloc
 
 import networkx as nx
 import numpy as np
@@ -14,19 +15,22 @@ from lrga.theory.labelled import as_graph
 from lrga.theory.wl import fwl
 from lrga.theory.wl.fwl import refine_pairs
 from lrga.theory.wl.joint import join, pair_types
-from lrga.theory.zoo import circular_skip_links, random_graph, rook, shrikhande
+from lrga.theory.wl.verdicts import verdict_matrix
+from lrga.theory.zoo import circular_skip_links, connected_graphs, random_graph, rook, shrikhande
 
 
-def by_definition(graphs, rounds=None):
+def what_a_pair_sees(test, c, i, j):
+    n = len(c)
+    if test == "2-fwl":
+        return (c[i, j], *sorted((c[i, k], c[k, j]) for k in range(n)))
+    return (c[i, j], tuple(sorted(c[k, j] for k in range(n))), tuple(sorted(c[i, k] for k in range(n))))
+
+
+def by_definition(graphs, test="2-fwl", rounds=None):
     types, count = pair_types(join(graphs))
     n, colours, done = graphs[0].num_nodes, types, 0
     while rounds is None or done < rounds:
-        keys = [
-            (c[i, j], *sorted((c[i, k], c[k, j]) for k in range(n)))
-            for c in colours
-            for i in range(n)
-            for j in range(n)
-        ]
+        keys = [what_a_pair_sees(test, c, i, j) for c in colours for i in range(n) for j in range(n)]
         names = {key: number for number, key in enumerate(sorted(set(keys)))}
         if len(names) == count:
             break
@@ -45,10 +49,11 @@ def small_graphs():
     yield as_graph(nx.path_graph(11))
 
 
+@pytest.mark.parametrize("test", ["2-wl", "2-fwl"])
 @pytest.mark.parametrize("graph", list(small_graphs()), ids=repr)
-def test_colours_and_rounds_are_those_of_the_definition(graph):
-    result = refine_pairs([graph])
-    wanted, rounds = by_definition([graph])
+def test_colours_and_rounds_are_those_of_the_definition(graph, test):
+    result = refine_pairs([graph], test)
+    wanted, rounds = by_definition([graph], test)
     assert same_partition(result.colours[0], wanted)
     assert (result.rounds, result.stable) == (rounds, True)
 
@@ -57,7 +62,7 @@ def test_colours_and_rounds_are_those_of_the_definition(graph):
 def test_cut_after_some_rounds_colours_are_those_of_the_definition(rounds):
     graphs = [as_graph(nx.path_graph(10)), as_graph(nx.cycle_graph(10))]
     result = refine_pairs(graphs, rounds=rounds)
-    assert same_partition(np.stack(result.colours), by_definition(graphs, rounds)[0])
+    assert same_partition(np.stack(result.colours), by_definition(graphs, rounds=rounds)[0])
     assert result.rounds == rounds
 
 
@@ -98,14 +103,6 @@ def test_a_collision_of_hashes_decides_nothing(monkeypatch):
     assert result.stable
 
 
-def test_what_is_not_stable_is_seen_by_the_exact_comparison():
-    graph = as_graph(nx.path_graph(9))
-    colours = torch.from_numpy(np.stack(refine_pairs([graph], rounds=1).colours))
-    stable = torch.from_numpy(np.stack(refine_pairs([graph]).colours))
-    assert not fwl._is_stable(colours, int(colours.max()) + 1)
-    assert fwl._is_stable(stable, int(stable.max()) + 1)
-
-
 def test_the_round_that_tells_graphs_apart_is_reported():
     assert refine_pairs(circular_skip_links()[:2], until_apart=True).apart_after is not None
     assert refine_pairs([rook(), shrikhande()], until_apart=True).apart_after is None
@@ -118,8 +115,25 @@ def test_graphs_of_200_nodes_become_stable(graph):
     assert refine_pairs([as_graph(graph)]).stable
 
 
+def test_2wl_tells_apart_exactly_what_1wl_does():
+    graphs = connected_graphs(6)
+    assert np.array_equal(verdict_matrix(graphs, "2-wl"), verdict_matrix(graphs, "1-wl"))
+    seeds = np.random.default_rng(0).integers(0, 999, 60)
+    directed = [as_graph(nx.gnp_random_graph(5, 0.3, seed=int(seed), directed=True)) for seed in seeds]
+    assert np.array_equal(verdict_matrix(directed, "2-wl"), verdict_matrix(directed, "1-wl"))
+
+
+def test_memory_of_2wl_stays_within_what_is_asked_for():
+    graph = random_graph(200, 0.1, 0)
+    tracemalloc.start()
+    refine_pairs([graph], "2-wl")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < fwl._BYTES_PER_PAIR["2-wl"] * 200**2
+
+
 @pytest.mark.slow
-def test_memory_stays_within_what_is_asked_for():
+def test_memory_of_2fwl_stays_within_what_is_asked_for():
     """In a process of its own, since the peak of a process never falls."""
     script = (
         "import torch; torch.set_num_threads(1)\n"

@@ -70,12 +70,9 @@ def test_blocks_used_by_several_channels_can_pass_the_bound_of_the_plain_width()
     assert ProductFeatures((1, 1, 1, 1), shared).out_channels == 16 > math.comb(4 + 2, 2)
 
 
-def test_degree_zero_is_the_constant_one():
+def test_degree_zero_is_the_constant_one_and_all_there_is_without_columns():
     assert torch.equal(PolynomialFeatures(0, 3)(torch.randn(4, 3)), torch.ones(4, 1))
     assert torch.equal(ProductFeatures((0, 0), (slice(0, 1), slice(1, 3)))(torch.randn(4, 3)), torch.ones(4, 1))
-
-
-def test_a_block_without_columns_has_only_the_constant():
     assert feature_size([0], [0]) == 1
     assert feature_size([2], [0]) == 0
     assert PolynomialFeatures(2, 0)(torch.randn(3, 0)).shape == (3, 0)
@@ -84,12 +81,6 @@ def test_a_block_without_columns_has_only_the_constant():
 def test_gradients_pass_through():
     x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(PolynomialFeatures(3, 4), (x,))
-
-
-def test_there_is_nothing_to_learn_or_save():
-    phi = ProductFeatures((1, 2), (slice(0, 2), slice(2, 4)))
-    assert not list(phi.parameters())
-    assert not phi.state_dict()
 
 
 def test_impossible_arguments_are_refused():
@@ -122,10 +113,8 @@ SIZES = [(1, 1), (4, 1), (2, 2), (3, 2), (2, 3)]
 def test_there_are_as_many_multi_indices_as_stated(degree, dimension):
     indices = multi_indices(dimension, degree)
     assert len(indices) == len(set(indices)) == math.comb(degree + dimension, dimension)
-
-
-def test_zero_to_the_zero_is_one():
-    assert power((0, 2), (0, 3)) == 8
+    # and their multinomials, that of the power of one included, add up as they must
+    assert sum(multinomial(degree, alpha) for alpha in indices) == (dimension + 1) ** degree
 
 
 @pytest.mark.parametrize(("degree", "dimension"), SIZES)
@@ -163,11 +152,6 @@ def test_the_two_norms_are_not_the_same():
     """So that which one is meant matters: neither is always the larger."""
     assert vandermonde_norms(2, 1).row_sum == 3 < vandermonde_norms(2, 1).column_sum == 4
     assert vandermonde_norms(2, 2).row_sum == 6 > vandermonde_norms(2, 2).column_sum == 4
-
-
-def test_multinomials_include_the_power_of_one():
-    assert multinomial(4, (1, 2)) == 12
-    assert sum(multinomial(3, alpha) for alpha in multi_indices(2, 3)) == 3**3
 
 
 def test_the_sample_complexity_is_the_papers_formula():

@@ -8,7 +8,7 @@ from torch_geometric.data import Data, HeteroData
 
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError, UnsupportedError
 from lrga.theory import TESTS, distinguishes
-from lrga.theory.labelled import as_graph, check_fits, graph_from_arcs, integer_labels
+from lrga.theory.labelled import as_graph, graph_from_arcs
 
 
 def arcs(*pairs):
@@ -16,44 +16,27 @@ def arcs(*pairs):
     return pairs[:, 0], pairs[:, 1]
 
 
-def test_edges_given_twice_count_once():
+def test_edges_given_twice_count_once_in_the_order_of_their_ends():
     graph = graph_from_arcs(*arcs((0, 1), (1, 0), (0, 1)), both_ways=True)
     assert graph.num_edges == 1
     assert list(zip(graph.source, graph.target, strict=True)) == [(0, 1), (1, 0)]
-
-
-def test_arcs_are_ordered_by_source_and_target():
     graph = graph_from_arcs(*arcs((2, 0), (0, 2), (0, 1)), 3)
-    assert graph.source.tolist() == [0, 0, 2]
-    assert graph.target.tolist() == [1, 2, 0]
+    assert (graph.source.tolist(), graph.target.tolist()) == ([0, 0, 2], [1, 2, 0])
+    assert graph_from_arcs(*arcs((0, 0), (0, 1)), both_ways=True).num_edges == 2
+    assert graph_from_arcs(*arcs((0, 1)), 3).adjacency().tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
 
 
-def test_a_graph_is_symmetric_when_every_arc_has_its_reverse():
+def test_a_graph_is_symmetric_when_every_arc_has_its_reverse_with_its_label():
     assert graph_from_arcs(*arcs((0, 1), (1, 0))).symmetric
     assert not graph_from_arcs(*arcs((0, 1), (1, 2), (2, 0))).symmetric
-
-
-def test_labels_that_differ_by_direction_make_a_graph_directed():
     assert graph_from_arcs(*arcs((0, 1), (1, 0)), edge_labels=[3, 3]).symmetric
     assert not graph_from_arcs(*arcs((0, 1), (1, 0)), edge_labels=[3, 4]).symmetric
 
 
 def test_edge_labels_follow_their_arcs_into_order():
     graph = graph_from_arcs(*arcs((2, 1), (0, 1)), edge_labels=[7, 5], both_ways=True)
-    assert {(s, t): label for s, t, label in zip(graph.source, graph.target, graph.edge_labels[:, 0], strict=True)} == {
-        (0, 1): 5,
-        (1, 0): 5,
-        (1, 2): 7,
-        (2, 1): 7,
-    }
-
-
-def test_self_loops_count_as_one_edge():
-    assert graph_from_arcs(*arcs((0, 0), (0, 1)), both_ways=True).num_edges == 2
-
-
-def test_adjacency_is_the_papers_matrix():
-    assert graph_from_arcs(*arcs((0, 1)), 3).adjacency().tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    labels = {(s, t): label for s, t, label in zip(graph.source, graph.target, graph.edge_labels[:, 0], strict=True)}
+    assert labels == {(0, 1): 5, (1, 0): 5, (1, 2): 7, (2, 1): 7}
 
 
 def test_a_permuted_graph_carries_its_labels_along():
@@ -66,15 +49,6 @@ def test_a_permuted_graph_carries_its_labels_along():
     moved_matrix = np.zeros((3, 3), dtype=int)
     moved_matrix[moved.source, moved.target] = moved.edge_labels[:, 0]
     assert all(moved_matrix[order[i], order[j]] == matrix[i, j] for i in range(3) for j in range(3))
-
-
-def test_whole_numbers_stored_as_floats_are_labels():
-    assert integer_labels(np.array([[1.0, 0.0], [0.0, 1.0]]), 2, "node labels").dtype == np.int64
-
-
-def test_a_graph_without_nodes_is_a_graph():
-    graph = graph_from_arcs(*arcs(), 0)
-    assert (graph.num_nodes, graph.num_edges, graph.symmetric) == (0, 0, True)
 
 
 PATH = [(0, 1), (1, 2)]
@@ -146,28 +120,16 @@ def test_labels_may_come_from_a_named_attribute():
         as_graph(data, node_attribute="atoms")
 
 
-def test_networkx_labels_are_read_from_the_attribute_label():
-    graph = nx.Graph()
-    graph.add_node("a", label=3)
-    graph.add_node("b", label=4)
-    graph.add_edge("a", "b", label=7)
-    read = as_graph(graph)
-    assert read.node_labels[:, 0].tolist() == [3, 4]
-    assert read.edge_labels[:, 0].tolist() == [7, 7]
-
-
-def test_other_networkx_attributes_are_read_when_named():
-    graph = nx.path_graph(2)
-    nx.set_node_attributes(graph, {0: 1, 1: 2}, "z")
-    assert as_graph(graph).node_labels is None
-    assert as_graph(graph, node_attribute="z").node_labels[:, 0].tolist() == [1, 2]
+def test_networkx_labels_are_read_from_the_attribute_label_or_from_another_that_is_named():
+    graph = nx.Graph([("a", "b", {"label": 7, "z": 8})])
+    nx.set_node_attributes(graph, {"a": 3, "b": 4}, "label")
+    nx.set_node_attributes(graph, {"a": 1, "b": 2}, "z")
+    read, other = as_graph(graph), as_graph(graph, node_attribute="z", edge_attribute="z")
+    assert (read.node_labels[:, 0].tolist(), read.edge_labels[:, 0].tolist()) == ([3, 4], [7, 7])
+    assert (other.node_labels[:, 0].tolist(), other.edge_labels[:, 0].tolist()) == ([1, 2], [8, 8])
     with pytest.raises(DataError, match="'w'"):
         as_graph(graph, node_attribute="w")
-
-
-def test_networkx_labels_on_some_nodes_only_are_refused():
-    graph = nx.path_graph(2)
-    graph.nodes[0]["label"] = 1
+    del graph.nodes["b"]["label"]
     with pytest.raises(DataError, match="1 of 2"):
         as_graph(graph)
 
@@ -182,15 +144,10 @@ def test_parallel_edges_are_refused_and_single_ones_of_a_multigraph_read():
 def test_given_labels_take_the_place_of_the_graphs_own():
     data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), x=torch.randn(2, 3))
     assert as_graph(data, node_labels=[1, 2]).node_labels[:, 0].tolist() == [1, 2]
+    whole = as_graph(data, node_labels=np.array([[1.0, 0.0], [0.0, 1.0]]))  # whole numbers stored as floats
+    assert whole.node_labels.dtype == np.int64
     relabelled = as_graph(as_graph(PATH), node_labels=torch.tensor([1, 1, 2]))
     assert relabelled.node_labels[:, 0].tolist() == [1, 1, 2]
-
-
-def test_the_largest_size_that_fits_is_named(monkeypatch):
-    monkeypatch.setenv("LRGA_MAX_MEMORY", "10000")
-    with pytest.raises(OptionError, match=r"up to 100 nodes.*101 nodes"):
-        check_fits(101, lambda n: n * n, what="a test")
-    check_fits(100, lambda n: n * n, what="a test")
 
 
 @pytest.mark.parametrize("test", TESTS)

@@ -3,6 +3,7 @@
 import json
 import sys
 from functools import partial
+from importlib.resources import files
 
 import pytest
 import torch
@@ -113,12 +114,6 @@ def test_one_statement_fails_the_tour_and_without_matplotlib_the_remedy_is_said(
     assert (tmp_path / "tour.json").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="--output"):
-        write_tour(tour(), tmp_path / "file" / "folder")
-
-
 def record(**changes):
     values = {
         "experiment": "some",
@@ -136,6 +131,14 @@ def test_a_record_survives_its_file_and_averages_over_seeds(tmp_path):
     path = write_training(first, tmp_path / "new")
     assert TrainingRecord.from_json(json.loads(path.read_text())) == first
     assert first.mean("a") == [2.0, 4.0]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="--output"):
+        write_tour(tour(), tmp_path / "file" / "folder")
+    with pytest.raises(DataError, match="--output"):
+        write_training(TrainingRecord.from_json(record()), tmp_path / "file")
 
 
 @pytest.mark.parametrize(
@@ -158,14 +161,6 @@ def test_an_experiment_without_record_is_named():
         shipped_record("lemma-9")
 
 
-def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="--output"):
-        write_training(TrainingRecord.from_json(record()), tmp_path / "file")
-
-
 def test_shipped_records_are_small():
-    from importlib.resources import files
-
     for claim in TRAINED_CLAIMS:
         assert len(files("lrga.theory").joinpath("records", f"{claim.key}.json").read_bytes()) < 20_000

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -101,13 +102,13 @@ def with_norm(norm):
 @pytest.mark.parametrize(
     ("wrap", "reason"),
     [
-        (with_norm(nn.BatchNorm1d(16)), "layers.0.norm (BatchNorm1d) takes statistics over padding too"),
-        (with_norm(PyGBatchNorm(16)), "layers.0.norm (BatchNorm) takes statistics over padding too"),
-        (with_norm(PyGLayerNorm(16)), "layers.0.norm (LayerNorm) takes statistics over padding too"),
-        (lambda m: Wrapped(m, lambda out, batch: out - out.mean(0)), "padding changes what Wrapped computes"),
-        (lambda m: InFront(m, OwnNorm(3)), "padding changes what OwnNorm computes"),
-        (with_norm(OwnNorm(16)), "padding changes what OwnNorm computes"),
-        (lambda m: InFront(m, Scaled(), dead=True), "padding changes what Scaled computes"),
+        (with_norm(nn.BatchNorm1d(16)), "layers.0.norm (BatchNorm1d) computes statistics that include padding"),
+        (with_norm(PyGBatchNorm(16)), "layers.0.norm (BatchNorm) computes statistics that include padding"),
+        (with_norm(PyGLayerNorm(16)), "layers.0.norm (LayerNorm) computes statistics that include padding"),
+        (lambda m: Wrapped(m, lambda out, batch: out - out.mean(0)), "padding changes the output of Wrapped"),
+        (lambda m: InFront(m, OwnNorm(3)), "padding changes the output of OwnNorm"),
+        (with_norm(OwnNorm(16)), "padding changes the output of OwnNorm"),
+        (lambda m: InFront(m, Scaled(), dead=True), "padding changes the output of Scaled"),
     ],
 )
 def test_the_plain_loop_trains_and_says_why(make_splits, wrap, reason):
@@ -206,6 +207,11 @@ def step(model, optimizer, total):
     total += loss.detach()
 
 
+def held(model, optimizer, scaler):
+    """A trainer as far as its state is remembered."""
+    return SimpleNamespace(model=model, optimizer=optimizer, scaler=scaler, device=torch.device("cpu"))
+
+
 def test_a_rehearsal_leaves_no_trace_before_the_first_step_or_later():
     for steps in (0, 2):
         model, optimizer, scaler, total = make()
@@ -214,7 +220,7 @@ def test_a_rehearsal_leaves_no_trace_before_the_first_step_or_later():
         torch.manual_seed(5)
         for _ in range(steps):
             step(model, optimizer, total)
-        restore = snapshot_of(model, optimizer, scaler, [total], torch.device("cpu"), [generator])
+        restore = snapshot_of(held(model, optimizer, scaler), [total], [generator])
         for _ in range(3):
             step(model, optimizer, total)
             torch.rand(1, generator=generator)
@@ -234,7 +240,7 @@ def test_a_rehearsal_leaves_no_trace_before_the_first_step_or_later():
 def test_random_states_come_back():
     model, optimizer, scaler, total = make()
     generator = torch.Generator().manual_seed(1)
-    restore = snapshot_of(model, optimizer, scaler, [total], torch.device("cpu"), [generator])
+    restore = snapshot_of(held(model, optimizer, scaler), [total], [generator])
     first = torch.rand(3), torch.rand(3, generator=generator)
     restore()
     assert torch.equal(torch.rand(3), first[0])

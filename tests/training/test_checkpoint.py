@@ -105,7 +105,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path, damage
 def test_no_sound_checkpoint_is_an_error_and_none_at_all_is_not(tmp_path):
     assert newest_checkpoint(tmp_path / "none") == (None, [])
     (write(tmp_path) / "state.json").unlink()
-    with pytest.raises(CheckpointError, match="whole checkpoint"):
+    with pytest.raises(CheckpointError, match="complete checkpoint"):
         newest_checkpoint(tmp_path)
 
 

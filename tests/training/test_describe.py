@@ -200,6 +200,7 @@ def test_a_user_s_folder_is_read(tmp_path):
     [
         ({"train": [], "val": []}, "test"),
         ({"train": [], "val": [data(torch.tensor([1]))], "test": [data(torch.tensor([1]))]}, "graphs in every part"),
+        ([], "got none[.]"),
         (splits_of(None), "a target"),
         (splits_of(torch.tensor([-2, -1, 1])), "numbered from 0"),
         (splits_of(torch.tensor([1, 1, 1])), "at least two classes"),

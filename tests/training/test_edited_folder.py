@@ -39,7 +39,7 @@ def test_an_edited_option_is_refused_with_both_values(kind, copy_run, finished):
         then = edit(folder / "config.json", section, key, value=value)
         with pytest.raises(CheckpointError) as refused:
             continue_run(folder, data=kind.data())
-        for word in (key, repr(value), repr(then), "new folder", "again"):
+        for word in (key, repr(value), repr(then), "new folder", "restore"):
             assert word in str(refused.value)
         edit(folder / "config.json", section, key, value=then)
     assert continue_run(folder, data=kind.data()).finished

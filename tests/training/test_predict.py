@@ -254,7 +254,7 @@ def test_pairs_of_a_file_are_scored_by_their_names(scorer, tmp_path):
 
 
 def test_another_graph_is_refused(run):
-    with pytest.raises(CheckpointError, match="another under the same name"):
+    with pytest.raises(CheckpointError, match="another graph with the same name"):
         LinkScorer.of(run[0], data=communities(seed=5), device="cpu")
 
 
@@ -282,7 +282,7 @@ def test_links_are_ranked_where_all_probabilities_round_to_one(scorer):
     ("ask", "error", "message"),
     [
         (lambda s: s.score(torch.tensor([[0, 1, 2], [1, 2, 3]])), ShapeError, r"\[P, 2\]"),
-        (lambda s: s.score(torch.tensor([[0.0, 1.0]])), DTypeError, "whole numbers"),
+        (lambda s: s.score(torch.tensor([[0.0, 1.0]])), DTypeError, "integers"),
         (lambda s: s.score(torch.tensor([[0, 60]])), DataError, "0 to 59, got 60"),
         (lambda s: s.score(torch.tensor([[0, -1]])), DataError, "got -1"),
         (lambda s: s.score(torch.tensor([[0, 1]]), batch_size=0), OptionError, "batch_size"),

@@ -155,7 +155,7 @@ def test_embedding_rows_have_their_own_protocol():
     assert (config.model.model, config.model.lrga, config.model.hidden) == ("node2vec", False, 128)
     assert (config.link.predictor_layers, config.link.walk_epochs, config.optimizer.clip_gradient) == (3, 100, None)
     assert make_config("ogbl-ppa", model="mf").model.hidden == 256
-    with pytest.raises(OptionError, match="a table"):
+    with pytest.raises(OptionError, match="the embedding model"):
         link_protocol("ogbl-ddi", "mf", lrga=True)
 
 

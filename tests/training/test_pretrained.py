@@ -129,7 +129,7 @@ def test_what_cannot_be_built_again_is_not_saved(tmp_path):
     model.head = torch.nn.Identity()
     with pytest.raises(OptionError, match=r"a change of head\."):
         lrga.save_pretrained(model, tmp_path)
-    with pytest.raises(OptionError, match="record that JSON can hold"):
+    with pytest.raises(OptionError, match="record of JSON values"):
         lrga.save_pretrained(gnn(), tmp_path, record={"x": X})
     lrga.save_pretrained(gnn(), tmp_path)
     with pytest.raises(OptionError, match="only with the folder of a run"):
@@ -148,12 +148,12 @@ def changed(config, **arguments):
         (lambda config: config | {"class": "os.system"}, "os.system"),
         (lambda config: {k: v for k, v in config.items() if k != "arguments"}, "arguments of a GNN"),
         (lambda config: changed(config, surprise=1), "surprise"),
-        (lambda config: changed(config, num_layers="2"), "num_layers"),
-        (lambda config: changed(config, num_layers=10**9), "tensors for"),
-        (lambda config: changed(config, hidden_channels=10**6), "memory|numbers for"),
-        (lambda config: changed(config, hidden_channels=9), "numbers for|size mismatch"),
-        (lambda config: config | {"output_scale": {"mean": [1.0], "std": [1.0]}}, "2 numbers"),
-        (lambda config: config | {"sha256": "0" * 64}, "another content"),
+        (lambda config: changed(config, num_layers="2"), "arguments of a GNN"),
+        (lambda config: changed(config, num_layers=10**9), "memory"),
+        (lambda config: changed(config, hidden_channels=10**6), "memory"),
+        (lambda config: changed(config, hidden_channels=9), "size mismatch|shape"),
+        (lambda config: config | {"output_scale": {"mean": [1.0], "std": [1.0]}}, "2 outputs"),
+        (lambda config: config | {"sha256": "0" * 64}, "other content"),
     ],
 )
 def test_a_changed_configuration_is_refused(change, says, tmp_path):
@@ -175,7 +175,7 @@ def test_damaged_weights_and_pickles_are_refused(tmp_path):
     with pytest.raises(ChecksumError, match="sha256"):
         lrga.load_pretrained(tmp_path)
     weights.unlink()
-    with pytest.raises(CheckpointError, match="no such file"):
+    with pytest.raises(CheckpointError, match="(?i)no such file"):
         lrga.load_pretrained(tmp_path)
 
 
@@ -217,5 +217,5 @@ def test_models_of_the_hub_share_the_files_of_others(tmp_path):
     with pytest.raises(CheckpointError, match="a GNN in .*got a LinkModel"):
         HubGNN.from_pretrained(tmp_path / "b")
     (tmp_path / "a" / "model.safetensors").rename(tmp_path / "a" / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match="no such file"):
+    with pytest.raises(CheckpointError, match="(?i)no such file"):
         HubGNN.from_pretrained(tmp_path / "a")

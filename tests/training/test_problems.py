@@ -120,7 +120,7 @@ def test_weights_of_another_model_are_refused(make_trainer, kind):
 def test_a_checkpoint_of_version_0_1_is_refused_with_a_remedy(make_trainer, kind):
     parts, state = capture(make_trainer(kind))
     del state["stage"]
-    with pytest.raises(CheckpointError, match=r"one of version 0\.1.*train anew"):
+    with pytest.raises(CheckpointError, match=r"a checkpoint of version 0\.1.*train again"):
         restore(make_trainer(kind), parts, state)
 
 

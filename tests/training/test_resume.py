@@ -39,7 +39,7 @@ def test_another_network_from_the_same_configuration_is_refused(make_config, mak
     facts["architecture"]["num_layers"] = 5
     del facts["sha256"]
     (paused / "model.json").write_text(json.dumps(facts))
-    with pytest.raises(CheckpointError, match="another one"):
+    with pytest.raises(CheckpointError, match="another network"):
         train(make_config(), paused, data=make_splits())
 
 
@@ -65,7 +65,7 @@ def test_a_damaged_checkpoint_costs_an_epoch_and_not_the_run(make_config, make_s
     assert [record.epoch for record in after.history] == [1, 2, 3]
     for name, value in whole.model.state_dict().items():
         assert torch.equal(value, after.model.state_dict()[name])
-    assert "passed over" in (folder / "log.txt").read_text()
+    assert "skipped a damaged checkpoint" in (folder / "log.txt").read_text()
 
 
 def test_a_run_killed_before_its_first_checkpoint_begins_again(make_config, make_splits, paused):
@@ -100,7 +100,7 @@ def refused(folder, match=None, error=CheckpointError):
 
 
 def test_a_finished_run_is_not_continued_on_other_data(kind, finished):
-    with refused(finished, "under the same name"):
+    with refused(finished, "of the same name"):
         continue_run(finished, data=kind.data(seed=1), max_epochs=4)
 
 
@@ -139,7 +139,7 @@ def metrics(change):
 
 DAMAGES = {
     "checkpoints": (damaged_checkpoints, "checksum"),
-    "no checkpoints": (no_checkpoints, "a checkpoint in .* to go on from"),
+    "no checkpoints": (no_checkpoints, "a checkpoint in .* to continue from"),
     "environment": (damaged_environment, r"environment\.json"),
     "metrics with words": (metrics(lambda text: text.replace('"lr": ', '"lr": "a", "x": ', 1)), r"metrics\.jsonl"),
     "shorter metrics": (metrics(lambda text: text.replace(" ", "")), r"metrics\.jsonl"),

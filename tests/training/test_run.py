@@ -120,7 +120,7 @@ def test_a_full_disk_is_told_of_and_the_last_checkpoint_stays(make_config, make_
     folder = tmp_path / "run"
     full = At(3, 1, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard)))
     try:
-        with pytest.raises(CheckpointError, match="free some space"):
+        with pytest.raises(CheckpointError, match="free disk space"):
             train(make_config(), folder, data=make_splits(), callbacks=[full])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -76,7 +76,7 @@ def test_metrics_after_the_checkpoint_are_cut_off(folder):
 
 def test_metrics_that_are_gone_are_missed(folder):
     with pytest.raises(CheckpointError, match="bytes"):
-        folder.cut_metrics(10)
+        folder.history(10)
 
 
 def test_a_broken_line_is_told_of(folder):

@@ -113,7 +113,7 @@ def test_what_cannot_be_sampled_is_refused(make_splits, make_config, splits, tmp
     with pytest.raises(lrga.errors.DataError, match="one graph"):
         SampledProblem(lrga.GNN(3, 8, 2, 2), TASK, make_splits(), options)
     edge_task = Task(level="edge", kind="classification", out_channels=2)
-    with pytest.raises(OptionError, match="nodes are classified"):
+    with pytest.raises(OptionError, match="only for node classification"):
         SampledProblem(lrga.GNN(3, 8, 2, 2, task="edge"), edge_task, splits, options)
     monkeypatch.setattr("lrga.training.problems.data.world_size", lambda: 2)
     with pytest.raises(OptionError, match="one process for fanouts"):

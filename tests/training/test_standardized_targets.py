@@ -133,7 +133,7 @@ def test_times_far_from_zero_are_told_apart(tmp_path):
     predictor = Predictor.of(tmp_path / "run", device="cpu")
     values = [float(row[-1]) for row in predictor.rows(predictor.read(path))]
     assert len(set(values)) > 40
-    with pytest.raises(DataError, match="let the targets be standardised"):
+    with pytest.raises(DataError, match="keep the default, which standardises"):
         load_training_data(DataConfig(name=str(path)), RunConfig(standardize_targets=False))
 
 

@@ -59,6 +59,6 @@ def _show_speed(result: "SpeedResult") -> None:
         console.print(table)
         console.print()
     console.print(
-        "both: forward + backward. kept: memory between the passes. alone: how far the result of the smallest graph is "
-        "from its result without the others; where that is more than rounding, it depends on the batch."
+        "both: forward + backward. kept: memory between the passes. alone: difference between the smallest "
+        "graph's result in the batch and alone; if it is larger than rounding, the result depends on the batch."
     )

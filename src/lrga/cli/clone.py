@@ -1,4 +1,4 @@
-"""The repository around the package: what is in ``reproduction/`` is not in the wheel."""
+"""The repository around the package: ``reproduction/`` is not in the wheel."""
 
 import sys
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ ROOT = Path(lrga.version.__file__).resolve().parents[2]
 
 
 def from_clone(module: str, command: str) -> Any:
-    """A module of ``reproduction/``.
+    """Imports a module of ``reproduction/``.
 
     Raises:
         UnsupportedError: The package was installed without the repository.
     """
     if not (ROOT / "reproduction" / "__init__.py").is_file():
-        remedy = "clone the repository, pip install -e . in it, and give the same command"
-        raise UnsupportedError(f"a clone of the repository, for {command}", "the installed package alone", remedy)
+        remedy = "clone the repository, run pip install -e . in it, and repeat the command"
+        raise UnsupportedError(f"a clone of the repository, for {command}", "an installed package only", remedy)
     if str(ROOT) not in sys.path:
         sys.path.append(str(ROOT))
     return import_module(f"reproduction.{module}")
 
 
 def folders_of_runs(given: Sequence[str | Path] | None) -> list[Path]:
-    """The folders that a command reads: those given, else ``runs`` or, in a clone without it, the recorded results."""
+    """The folders that a command reads. Default: ``runs``, or the recorded results in a clone without ``runs``."""
     if given:
         return list(map(Path, given))
     runs, recorded = Path("runs"), ROOT / "reproduction" / "results"

@@ -8,7 +8,7 @@ from lrga.cli import options as o
 
 
 @o.with_options(o.MODEL, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE, without=("lrga",))
-def compare(context: typer.Context, name: o.Name, given: dict[str, Any], recipe: o.Recipe = None) -> None:
+def compare(context: typer.Context, name: o.Name, given: dict[str, Any]) -> None:
     """Train the same network with and without LRGA, and compare the results.
 
     Both networks have the same parameter budget; with --hidden, the same width.
@@ -35,7 +35,6 @@ def compare(context: typer.Context, name: o.Name, given: dict[str, Any], recipe:
         name,
         options.pop("model", None),
         budget=options.pop("budget", None),
-        recipe=recipe,
         seeds=parse_seeds(given["seeds"], context.args),
         data_options=o.data_options(given),
         reference=o.reference(given),

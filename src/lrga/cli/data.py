@@ -1,4 +1,4 @@
-"""``lrga data``: what data sets there are, building them, verifying them."""
+"""``lrga data``: lists, builds and verifies data sets."""
 
 import shlex
 from pathlib import Path
@@ -46,7 +46,7 @@ def list_datasets(
             print(f" {row['licence']} |")
         return
     console = stdout(most=100)
-    # Names and numbers are whole at any width: what does not fit stands above the rows that share it.
+    # Names and numbers are never cut: a value that does not fit is printed above the rows that share it.
     for one_graph, links in ((False, False), (True, False), (True, True)):
         headings = ("one graph" if one_graph else "name", "task", "train/val/test", "from", "licence")
         table = SlimTable.of(*headings, numbers=("nodes", "edges", "on disk"))
@@ -66,7 +66,7 @@ def list_datasets(
         for variant in row["variants"]:
             if variant["problem"] is not None:
                 at = "" if data_root is None else f" --data-root {shlex.quote(str(data_root))}"
-                text = f"Damaged: {variant['folder']}. What to do: lrga data verify {row['name']}{at}"
+                text = f"Damaged: {variant['folder']}. To fix: lrga data verify {row['name']}{at}"
                 console.print(text, soft_wrap=True, markup=False)
     console.print(f"Data root: {rows[0]['data_root']}", soft_wrap=True)
     console.print("Citations, terms, origin of every file: lrga data info NAME. Build one: lrga data build NAME")

@@ -1,4 +1,4 @@
-"""``lrga demo``: the first minutes."""
+"""``lrga demo``: a first comparison in a few minutes."""
 
 import sys
 from pathlib import Path
@@ -40,6 +40,6 @@ def demo(
         print_json(result.table.to_json() | {"picture": None if result.picture is None else str(result.picture)})
     else:
         show(result.table)
-        print(f"Curves: {result.picture or 'not drawn without matplotlib, pip install lrga[plot]'}")
+        print(f"Curves: {result.picture or 'not plotted, needs matplotlib: pip install lrga[plot]'}")
     if result.table.failed:
         raise typer.Exit(1)

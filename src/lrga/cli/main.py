@@ -70,8 +70,8 @@ app.command("report")(report)
 
 
 def _once() -> AbstractContextManager[Any]:
-    """Silences the results of all ranks of torchrun but the first; their errors are heard."""
-    if "RANK" not in os.environ:  # asking further takes torch
+    """Hides the output of all ranks of torchrun except rank 0; errors of all ranks are shown."""
+    if "RANK" not in os.environ:  # the next check imports torch
         return nullcontext()
     from lrga.distributed.launch import is_leader
 
@@ -79,14 +79,14 @@ def _once() -> AbstractContextManager[Any]:
 
 
 def run() -> None:
-    """Entry point: one line for an error a user can mend, exit code 0 only on success."""
+    """Entry point: prints one line for errors that a user can fix; exit code 0 only on success."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a path that is not UTF-8 is printed too
+        sys.stdout.reconfigure(errors="backslashreplace")  # prints paths that are not UTF-8
     try:
         with _once():
             app()
     except LRGAError as error:
-        # never wrapped: a path or a command in the message can be copied whole
+        # no line wrapping: paths and commands in the message can be copied
         Console(stderr=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)
     except MemoryError:

@@ -1,9 +1,10 @@
 """Options that ``train``, ``compare``, ``sweep`` and ``reproduce`` share, each declared once.
 
-A group maps the name of an option to its type, with help, and its default. :func:`with_options` gives a command the
-options of some groups, which it receives as one dictionary named ``given``.
+A group maps the name of an option to its type, help and default. :func:`with_options` adds the
+options of some groups to a command, which receives them as one dictionary ``given``.
 """
 
+import copy
 import inspect
 import signal
 import sys
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from lrga.experiments.published import Reference
     from lrga.experiments.study import Study
 
-INCOMPLETE = 3  # exit code where runs are left to be made: the time limit was reached, or another process makes them
+INCOMPLETE = 3  # exit code if runs remain: the time limit was reached, or another process is working on them
 Group = dict[str, tuple[Any, Any]]
 
 
 def panel(title: str, **options: tuple[Any, ...]) -> Group:
-    """A group of options: name → type, help, and further words: flags, a default that is not ``None``, a metavar."""
+    """A group of options: name → type, help, then optionally flags, a default other than ``None``, a metavar."""
     group: Group = {}
     for name, (kind, text, *more) in options.items():
         flags = [word for word in more if isinstance(word, str) and word.startswith("--")]
@@ -36,17 +37,26 @@ def panel(title: str, **options: tuple[Any, ...]) -> Group:
     return group
 
 
+def without_help(group: Group) -> Group:
+    """The same options, accepted but not shown in the help."""
+    group = copy.deepcopy(group)
+    for kind, _ in group.values():
+        kind.__metadata__[0].hidden = True
+    return group
+
+
 MODEL = panel(
     "Model",
     model=(str, "gcn, gat, gatedgcn, graphsage, gin, gine; links: node2vec, deepwalk, mf."),
     budget=(str, "Parameters: 100k, 500k, or number."),
     lrga=(bool, "With or without global attention.", "--lrga/--no-lrga"),
-    hidden=(int, "Width of the layers."),
+    hidden=(int, "Width of the layers (channels)."),
     layers=(int, "Number of layers."),
     rank=(int, "The paper's κ, 30 by default."),
     encoding=(list[str], "rwse:20, rrwp:16 or lappe:8.", "NAME:K"),
     random_features=(bool, "Random node features.", "--random-features"),
     preset=(str, "Benchmark layers: 2022 or 2020."),
+    recipe=(str, "modern: settings of recent papers."),
 )
 PROTOCOL = panel(
     "Protocol",
@@ -89,7 +99,7 @@ CAMPAIGN = PUBLISHED | panel(
     parallel=(int, "Runs at a time on the device.", 1),
     shard=(str, "Part i of n, for job arrays: 2/8.", "i/n"),
 )
-# Accepted by name as well as by --set; help leaves them out.
+# Accepted by name and by --set; not shown in the help.
 RARE = panel(
     "Model",
     heads=(int, ""), attention_heads=(int, ""), wiring=(str, ""), readout=(str, ""), patience=(int, ""),
@@ -109,23 +119,22 @@ NAME = typer.Argument(
     help="A data set (lrga data ls), or your own: CSV folder, .pt file, module:factory, edge list with --task link."
 )
 Name = Annotated[str, NAME]
-# Of commands without the groups above.
+# Options of commands without the groups above.
 RunFolder = Annotated[Path, typer.Argument(help="Folder of a run of lrga train.", metavar="RUN")]
-Recipe = Annotated[str | None, typer.Option(help="modern: settings of recent papers.", rich_help_panel="Model")]
 Best = Annotated[bool, typer.Option("--best", help="Use the weights with the best validation result, not the last.")]
 Input = Annotated[str | None, typer.Option("--input", help="Explain other graphs: any INPUT of lrga predict.")]
 Split = Annotated[str, typer.Option(help="Split of the run's data: train, val or test.")]
-Trust = Annotated[bool, typer.Option("--trust", help="Allow the module:factory and data root that the run names.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Allow the module:factory and data root that the run specifies.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress.")]
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of the data sets.", metavar="DIR")]
-# `--seeds 41 95` leaves 95 over; parse_seeds takes it up, and whatever else is left over is refused.
+# typer leaves 95 of `--seeds 41 95` over; parse_seeds reads it. Any other argument left over is an error.
 EXTRA_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": False}
 
 
 def with_options(*groups: Group, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of some groups, but those it has of its own and those in ``without``."""
+    """Adds the options of some groups to a command, except its own options and those in ``without``."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = {key: value for key, value in inspect.signature(command).parameters.items() if key != "given"}
@@ -153,7 +162,7 @@ def with_options(*groups: Group, without: Sequence[str] = ()) -> Callable[[Calla
 
 
 def training_options(given: Mapping[str, Any], *, elsewhere: Sequence[str] = (), **more: Any) -> dict[str, Any]:
-    """Options of training among those given, with those of ``--set``, none of which may be in ``elsewhere``."""
+    """The training options, including those of ``--set``; options in ``elsewhere`` are an error in ``--set``."""
     from lrga.experiments.options import merge_settings
 
     names = {"max_epochs": "epochs", "root": "data_root", "source": "source"}
@@ -164,7 +173,7 @@ def training_options(given: Mapping[str, Any], *, elsewhere: Sequence[str] = (),
 
 
 def data_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the data set, as typed."""
+    """The options of the data set, as typed."""
     from lrga.data.datasets.source import parse_sizes
     from lrga.training.presets import parse_split
 
@@ -177,7 +186,7 @@ def data_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reference(given: Mapping[str, Any]) -> "Reference":
-    """The published numbers: those of ``--published``, else the paper's."""
+    """The published numbers: from ``--published``, or the paper's by default."""
     if given.get("published") is not None:
         from lrga.experiments.published import PublishedTable
 
@@ -188,7 +197,7 @@ def reference(given: Mapping[str, Any]) -> "Reference":
 
 
 def pause_on_signal() -> None:
-    """Outside of training, where nothing is lost, SIGUSR1 ends with the exit code of what can be continued."""
+    """Makes SIGUSR1 outside of training exit with the code for resumable work; nothing is lost there."""
 
     def end(*_: Any) -> None:
         raise SystemExit(INCOMPLETE)
@@ -198,7 +207,7 @@ def pause_on_signal() -> None:
 
 
 def carry_out(study: "Study", given: Mapping[str, Any]) -> None:
-    """Lists or runs a campaign and prints it; exit code 1 where a run failed, else 3 where runs are left."""
+    """Lists or runs a campaign and prints it; exit code 1 if a run failed, 3 if runs remain."""
     from lrga.cli.printing import show
     from lrga.experiments.study import CampaignInterrupted, parse_shard
 

@@ -10,7 +10,7 @@ def params(
     model: Annotated[str | None, typer.Option(help="Only this model, e.g. gatedgcn.")] = None,
     budget: Annotated[str | None, typer.Option(help="Only this budget: 100k or 500k.")] = None,
     lrga: Annotated[
-        bool | None, typer.Option("--lrga/--no-lrga", help="Only networks with LRGA, or only those without.")
+        bool | None, typer.Option("--lrga/--no-lrga", help="Only networks with LRGA, or only without.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")] = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""How the commands print."""
+"""Printing of tables, facts and progress for all commands."""
 
 import json
 import os
@@ -19,14 +19,14 @@ FORMS = ("text", "markdown", "latex", "csv", "json")
 
 
 def show(*tables: "Tabular", as_json: bool = False, form: str = "text") -> None:
-    """Prints tables one below the other with their notes: as text, markdown, latex, csv or json."""
+    """Prints tables with their notes as text, markdown, latex, csv or json."""
     if as_json or form == "json":
         print_json(tables[0].to_json() if len(tables) == 1 else [table.to_json() for table in tables])
         return
     if form != "text":
         check_form(form)
         texts = [getattr(table, f"to_{form}")() for table in tables]
-        if form == "markdown" and len(tables) > 1:  # several have titles
+        if form == "markdown" and len(tables) > 1:  # only several tables need titles
             texts = [f"**{table.sheet().title}**\n\n{text}" for table, text in zip(tables, texts, strict=True)]
         sys.stdout.write("\n".join(texts))
         return
@@ -35,7 +35,7 @@ def show(*tables: "Tabular", as_json: bool = False, form: str = "text") -> None:
 
 
 def show_sheet(sheet: "Sheet") -> None:
-    """Prints a table of words with its notes."""
+    """Prints a table of strings with its notes."""
     console = stdout(most=100)
     console.print(sheet.to_rich())
     for note in sheet.notes:
@@ -43,9 +43,9 @@ def show_sheet(sheet: "Sheet") -> None:
 
 
 def check_form(form: str) -> None:
-    """Refuses a form that no table has."""
+    """Raises an error unless ``form`` is a known table format."""
     if form not in FORMS:
-        raise OptionError(f"a form among {', '.join(FORMS)}", repr(form), "choose one of these")
+        raise OptionError(f"one of the formats {', '.join(FORMS)}", repr(form), "choose one of these")
 
 
 def print_json(value: Any) -> None:
@@ -54,7 +54,7 @@ def print_json(value: Any) -> None:
 
 
 def safe_console(**options: Any) -> "Console":
-    """A console that writes control characters of names out; the options are those of rich."""
+    """A rich console that escapes control characters in names; takes the options of rich."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -67,9 +67,9 @@ def safe_console(**options: Any) -> "Console":
 
 
 def stdout(most: int | None = None) -> "Console":
-    """The console of results: as wide as the terminal, elsewhere ``COLUMNS`` or 100, but ``most`` at most."""
+    """The console of results: as wide as the terminal (without one: ``COLUMNS`` or 100), at most ``most``."""
     given = os.environ.get("COLUMNS", "")
-    asked = given.isdigit() and int(given) > 0  # rich itself reads it then
+    asked = given.isdigit() and int(given) > 0  # rich uses COLUMNS itself then
     console = safe_console()
     width = console.width if console.is_terminal or asked else 100
     console.width = width if most is None else min(width, most)
@@ -78,7 +78,7 @@ def stdout(most: int | None = None) -> "Console":
 
 @contextmanager
 def announced(*, lines: bool = True) -> Iterator[Callable[[str], None]]:
-    """Says on stderr what is done: on a terminal in one line that goes away, elsewhere in ``lines`` of their own."""
+    """Reports progress on stderr: on a terminal in one temporary line, otherwise as lines if ``lines``."""
     from rich.console import Console
     from rich.markup import escape
 
@@ -94,7 +94,7 @@ def announced(*, lines: bool = True) -> Iterator[Callable[[str], None]]:
 
 
 def facts_table(rows: Mapping[str, str] | Sequence[tuple[str, str]]) -> "Table":
-    """Two columns: what, and its value."""
+    """A table of two columns: name and value."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -117,7 +117,8 @@ def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
     sizes = ", ".join(f"{split} {count:,}" for split, count in data["graphs"].items())
     attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
     if link and network["rank"] is not None:
-        attention += f", {'with' if network['skip'] else 'without'} skip connection"
+        reads_input = network["skip"] and not network["linear_layers"]
+        attention += f", {'with' if reads_input else 'without'} skip connection"
     model = f"{network['conv']} {attention}, width {network['hidden_channels']}, {network['num_layers']} layers"
     if link:
         kind = f"link prediction, {task['negatives']} negatives, metric {task['metric']} at the best validation epoch"
@@ -128,7 +129,7 @@ def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
         }
     else:
         kind = f"{task['level']} {task['kind']}, loss {task['loss']}, metric {task['metric']}"
-        renewed = f"statistics averaged afresh over {schedule['recalibrate_norm']} batches before evaluation"
+        renewed = f"BatchNorm statistics re-estimated over {schedule['recalibrate_norm']} batches before evaluation"
         extra = {"BatchNorm": renewed if schedule["recalibrate_norm"] else "running statistics"}
     return {
         "data": f"{data['name']}: {sizes} {counted}" + ("" if data["built"] else " (to be built first)"),

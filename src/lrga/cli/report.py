@@ -1,7 +1,7 @@
-"""``lrga report``: runs as one page."""
+"""``lrga report``: one HTML page about runs."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,7 +22,7 @@ def report(
     published: Annotated[
         Path | None, typer.Option(help="Published numbers (TOML or JSON) instead of the paper's.", metavar="FILE")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the runs that were found as JSON.")] = False,
 ) -> None:
     """Write one HTML page about runs: results and published numbers, curves, speed, configurations, failures.
 
@@ -52,11 +52,9 @@ def report(
         }  # fmt: skip
         print_json(facts)
         return
-    rows = {"page": f"{output} ({size / 1e6:.1f} MB)", "runs": str(len(found.runs))}
-    counts: dict[str, list[Any]]
     counts = {
-        "benchmarks": found.others, "failed": found.failed, "unfinished": found.unfinished,
-        "unreadable": found.problems,
+        "benchmarks": len(found.others), "failed": len(found.failed), "unfinished": len(found.unfinished),
+        "unreadable": len(found.problems),
     }  # fmt: skip
-    rows |= {name: str(len(entries)) for name, entries in counts.items() if entries}
-    stdout().print(facts_table(rows))
+    rows = {"page": f"{output} ({size / 1e6:.1f} MB)", "runs": str(len(found.runs))}
+    stdout().print(facts_table(rows | {name: str(count) for name, count in counts.items() if count}))

@@ -1,4 +1,4 @@
-"""``lrga reproduce``: the paper's experiments, or a campaign of your own, beside published numbers."""
+"""``lrga reproduce``: the paper's experiments, or a campaign of your own, compared with published numbers."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ _ABLATION = "ablation"
 
 
 class _OldSpellings(TyperGroup):
-    """Answers the spelling of version 0.1, ``lrga reproduce table1 …``, with the new one."""
+    """Prints the new command for a command of version 0.1 (``lrga reproduce table1 …``)."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         word = "".join(c for c in args[0].lower() if c.isalnum())
@@ -52,13 +52,9 @@ RANK = o.panel(
     rank=(int, "With rank: only this κ; with table2: another κ."),
     plain=(bool, "With table3: use the original node features.", "--plain"),
 )
-ONLY = o.panel(
-    "Which cells",
-    only=(
-        str,
-        "Only this part: heads, attention, features, presets, wirings, shapes, edges, norm, draws, walks or epochs.",
-    ),
-)
+_PARTS = "heads, attention, features, presets, wirings, shapes, edges, norm, draws, walks or epochs"
+ONLY = o.panel("Which cells", only=(str, f"Only this part: {_PARTS}."))
+SHAPE = o.without_help({key: o.MODEL[key] for key in ("hidden", "layers", "encoding", "random_features")})
 PRESET = o.panel("Protocol", preset=(str, "Layers: paper (default), 2022 or 2020."))
 Folders = Annotated[
     list[str] | None,
@@ -74,7 +70,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="As --format json.")]
 
 
 def _studies(experiment: str, given: dict[str, Any], seeds: tuple[int, ...] | None) -> list[Any]:
-    """What is asked for, as studies: one, but of the ablations one for each part."""
+    """The studies to run: one, or for ablations one per part."""
     filters = {key: given.get(key) for key in (*CELLS, *RANK, *ONLY)}
     others = {key: value for key, value in given.items() if key not in filters}
     options = o.training_options(others, elsewhere=("model", "budget", "lrga", "rank"))
@@ -83,6 +79,7 @@ def _studies(experiment: str, given: dict[str, Any], seeds: tuple[int, ...] | No
         from lrga.experiments.files import read_study
 
         _refuse("a campaign of your own without filters", filters, "change the file instead")
+        options["data_options"] = o.data_options(given)
         return [read_study(path, seeds=seeds, published=given.get("published"), **options)]
     only, rank, plain = (filters.pop(key) for key in ("only", "rank", "plain"))
     filters |= {"seeds": seeds, "data_options": o.data_options(given)} | options
@@ -93,13 +90,13 @@ def _studies(experiment: str, given: dict[str, Any], seeds: tuple[int, ...] | No
         return list(from_clone("ablations", "lrga reproduce ablation").ablations(only, **filters))
     from lrga.paper.reproduction import reproduction
 
-    _refuse("the option only with ablation", {"only": only}, "leave it out")
+    _refuse("no option only, except with ablation", {"only": only}, "leave it out")
     reference = o.reference(given) if given.get("published") is not None else None
     return [reproduction(experiment, rank=rank, plain=bool(plain), reference=reference, **filters)]
 
 
 def _refuse(expected: str, options: dict[str, Any], remedy: str) -> None:
-    """Refuses options that would be passed over."""
+    """Raises an error for options that would be ignored."""
     from lrga.errors import OptionError
 
     if found := ", ".join(f"--{key}" for key, value in options.items() if value is not None):
@@ -107,7 +104,7 @@ def _refuse(expected: str, options: dict[str, Any], remedy: str) -> None:
 
 
 @app.command(context_settings=o.EXTRA_ARGUMENTS)
-@o.with_options(CELLS, RANK, PRESET, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE)
+@o.with_options(CELLS, RANK, PRESET, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE, SHAPE)
 def run(context: typer.Context, experiment: Experiment, given: dict[str, Any]) -> None:
     """Run an experiment of the paper, or some of its cells, and print the results next to the paper's.
 
@@ -133,7 +130,7 @@ def run(context: typer.Context, experiment: Experiment, given: dict[str, Any]) -
 
 
 @app.command(context_settings=o.EXTRA_ARGUMENTS)
-@o.with_options(ONLY, CELLS, PRESET, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE)
+@o.with_options(ONLY, CELLS, PRESET, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE, SHAPE)
 def ablation(context: typer.Context, given: dict[str, Any]) -> None:
     """Run cells of the paper's tables with one option changed. Needs a clone of the repository.
 
@@ -149,7 +146,7 @@ def ablation(context: typer.Context, given: dict[str, Any]) -> None:
 
 
 @app.command(context_settings=o.EXTRA_ARGUMENTS)
-@o.with_options(CELLS, RANK, ONLY, PRESET, o.PROTOCOL, o.DATA, o.PUBLISHED, o.RARE)
+@o.with_options(CELLS, RANK, ONLY, PRESET, o.PROTOCOL, o.DATA, o.PUBLISHED, o.RARE, SHAPE)
 def table(
     experiment: Annotated[str, typer.Argument(help="As for run; or ablation, in a clone.")], given: dict[str, Any],
     folders: Folders = None,
@@ -239,9 +236,9 @@ def verify(
             print_json(facts)
         else:
             part = f"{facts['epochs']} of its {facts['recorded_epochs']} epochs"
-            print(visible(f"Would make {facts['run']} again, {part}, and compare."))
+            print(visible(f"Would repeat {facts['run']}, {part}, and compare."))
             where = facts["recorded_on"] or "an unknown device"
-            print(visible(f"All of them took {facts['recorded_seconds']:,.0f} s on {where}."))
+            print(visible(f"All epochs took {facts['recorded_seconds']:,.0f} s on {where}."))
         return
     found = verification.verify(
         record, output=output, epochs=epochs, time_limit=time_limit, progress=not quiet, trust=trust, device=device,

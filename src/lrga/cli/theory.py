@@ -1,4 +1,4 @@
-"""``lrga theory``: the paper's statements, checked one by one."""
+"""``lrga theory``: the paper's statements, checked numerically."""
 
 from pathlib import Path
 from typing import Annotated, Any

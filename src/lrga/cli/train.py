@@ -1,4 +1,4 @@
-"""``lrga train``: one run, from data to a number beside the published one."""
+"""``lrga train``: one run, from the data to a result next to the published one."""
 
 import shlex
 import sys
@@ -23,7 +23,6 @@ def train(
     context: typer.Context,
     given: dict[str, Any],
     name: Annotated[str | None, o.NAME] = None,
-    recipe: o.Recipe = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of weights, order and dropout.", rich_help_panel="Protocol")
     ] = None,
@@ -71,15 +70,15 @@ def train(
     for flag in ("output", "run_name") if resume is not None else ():
         source_of_flag = context.get_parameter_source(flag)
         if source_of_flag is not None and source_of_flag.name == "COMMANDLINE":
-            got = f"--{flag.replace('_', '-')} beside --resume"
+            got = f"--{flag.replace('_', '-')} with --resume"
             raise OptionError("only options that this run uses", got, "remove it")
     more, seeds = list(context.args), given["seeds"]
-    if seeds and name is not None and name.isdecimal() and not Path(name).exists():  # --config FILE --seeds 41 95
+    if seeds and name is not None and name.isdecimal() and not Path(name).exists():  # of --config FILE --seeds 41 95
         more.insert(0, name)
         name = None
     several = parse_seeds(seeds, more)
     if several is not None and (seed is not None or resume is not None):
-        raise OptionError("--seeds without --seed and --resume", "both", "name the seeds once")
+        raise OptionError("--seeds without --seed and --resume", "both", "give the seeds once")
     callbacks = [] if quiet or several else [ProgressDisplay()]
     written = (
         RunFolder(resume).config() if resume is not None and (name is None or RunFolder(resume).holds_a_run) else None
@@ -92,16 +91,14 @@ def train(
         data = data_from_file(base.data, str(origin), trust=trust, name=name, command=command, **places)
         base = replace(base, data=data)
     elif trust:
-        raise OptionError("--trust beside --resume or --config", "neither", "leave it out")
-    settled = make_config(
-        name, base, data_options=o.data_options(given), recipe=recipe, **o.training_options(given, seed=seed)
-    )
+        raise OptionError("--trust with --resume or --config", "neither of them", "leave it out")
+    settled = make_config(name, base, data_options=o.data_options(given), **o.training_options(given, seed=seed))
     if given["dry_run"]:
         _print_plan(plan_run(settled), as_json=as_json)
         return
     o.pause_on_signal()
     if several is not None:
-        _train_several(settled, several, output, run_name, time_limit=time_limit, quiet=quiet, as_json=as_json)
+        _train_several(settled, several, run_name, reference, given)
         return
     try:
         if resume is not None and written is not None:
@@ -120,34 +117,31 @@ def train(
 
 
 def _train_several(
-    config: "TrainingConfig",
-    seeds: tuple[int, ...],
-    output: Path,
-    name: str | None,
-    *,
-    time_limit: float | None,
-    quiet: bool,
-    as_json: bool,
+    config: "TrainingConfig", seeds: tuple[int, ...], name: str | None, reference: "Reference", given: dict[str, Any]
 ) -> None:
-    from lrga.cli.printing import print_json, show_sheet
-    from lrga.experiments.sheet import Sheet
+    from lrga.cli.printing import print_json, show
+    from lrga.distributed.launch import is_leader
+    from lrga.experiments.loading import table_of_seeds
     from lrga.training import Interrupted
     from lrga.training.callbacks.terminal import ProgressDisplay
     from lrga.training.runs.seeds import train_seeds
 
-    displays = [] if quiet else [ProgressDisplay(f"seed {seed}") for seed in seeds]
+    displays = [] if given["quiet"] else [ProgressDisplay(f"seed {seed}") for seed in seeds]
     try:
-        done = train_seeds(config, seeds, output, name, callbacks=[[one] for one in displays], time_limit=time_limit)
+        places, limit = (given["output"], name), given["time_limit"]
+        done = train_seeds(config, seeds, *places, callbacks=[[one] for one in displays], time_limit=limit)
     except Interrupted as stop:
         print(visible(f"\n{stop}"), file=sys.stderr)
         raise typer.Exit(stop.exit_code) from None
-    if as_json:
-        print_json(done.to_json())
-    else:
-        headings = ("seed", "test", "at best val", "epochs", "seconds", "ended by")
-        columns = tuple((heading, heading != "ended by") for heading in headings)
-        rows = tuple(map(tuple, done.rows()))
-        show_sheet(Sheet(title=done.title, columns=columns, rows=rows, notes=tuple(done.notes())))
+    if is_leader():
+        folders = dict(zip(done.seeds, done.folders, strict=True))
+        table = table_of_seeds(config, folders, reference, done.notes())
+        whole = table.rows[-1].to_json()
+        numbers = {key: whole[key] for key in ("mean", "std", "published", "difference")}
+        if given["as_json"]:
+            print_json({**numbers, "runs": done.to_json()})
+        else:
+            show(table)
     if done.failed:
         raise typer.Exit(1)
     if not all(result.finished for result in done.results):

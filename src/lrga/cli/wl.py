@@ -1,4 +1,4 @@
-"""``lrga wl``: which tests tell graphs apart."""
+"""``lrga wl``: which Weisfeiler–Lehman tests distinguish graphs."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,14 +74,14 @@ def _print(report: dict[str, Any]) -> None:
             f"{number}  {escape(graph['name'])}: {graph['nodes']} nodes, {graph['edges']} {kind}", highlight=False
         )
     if len(report["graphs"]) == 2:
-        table = Table("test", "told apart", "rounds")
+        table = Table("test", "distinguished", "rounds")
         for test, verdict in report["tests"].items():
             table.add_row(test, "yes" if verdict["distinguished"] else "no", str(verdict["rounds"]))
         console.print(table)
         return
     for test, verdict in report["tests"].items():
         count = len(verdict["classes"])
-        console.print(f"\n{test}: {count} class{'es' * (count != 1)} (≠ told apart, = not)")
+        console.print(f"\n{test}: {count} class{'es' * (count != 1)} (≠ distinguished, = not)")
         width = len(str(len(report["graphs"]) - 1))
         console.print(" " * width, *(f"{i:>{width}}" for i in range(len(verdict["matrix"]))), soft_wrap=True)
         for i, row in enumerate(verdict["matrix"]):

@@ -1,4 +1,4 @@
-"""Data sets: found by name, built on first use, verified, and held as flat tensors on one device."""
+"""Data sets: found by name, built on first use, verified, and stored as flat tensors on one device."""
 
 from lrga.data.datasets.building import built_sets, load, verify
 from lrga.data.datasets.source import data_root

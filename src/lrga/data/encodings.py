@@ -1,8 +1,8 @@
-"""Positional encodings as attributes of graphs: of a packed set, kept on disk, and of PyG's ``Data``.
+"""Positional encodings as attributes of packed sets (cached on disk) and of PyG's ``Data``.
 
-A set with encodings has the attributes ``node_encoding`` and, for kinds that have one, ``edge_encoding``. They follow
-from the edges alone, so a file of them is named by a checksum of the edges, the encoding and its size:
-``ROOT/encodings/CHECKSUM-rwse-20.safetensors``. Whatever was computed once is read from there.
+A set with encodings has the attributes ``node_encoding`` and, for some kinds, ``edge_encoding``. They depend only on
+the edges, so a cache file is named by a checksum of the edges, the encoding and its size:
+``ROOT/encodings/CHECKSUM-rwse-20.safetensors``.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ from lrga.nn.encodings import Encoding, encode, parse_encodings
 
 NODE, EDGE = "node_encoding", "edge_encoding"
 FOLDER = "encodings"
-_FORMAT = 1
+_FORMAT = 2
 _HEADER = "lrga"
 
 
 class AddEncodings(BaseTransform):
-    """Adds ``node_encoding`` and, if the encoding has one, ``edge_encoding`` to a PyG ``Data``, for ``lrga.GNN``.
+    """Adds ``node_encoding`` and, for some encodings, ``edge_encoding`` to a PyG ``Data``, for ``lrga.GNN``.
 
     Args:
         encodings: For example ``"rwse:20"`` or ``["rrwp:16", "lappe:8"]``; see :mod:`lrga.nn.encodings`.
@@ -57,12 +57,12 @@ class AddEncodings(BaseTransform):
 def with_encodings(
     graphs: PackedGraphs, encodings: str | Iterable[str] | None, *, folder: str | Path | None = None
 ) -> PackedGraphs:
-    """The graphs, in the same memory, with the attributes ``node_encoding`` and ``edge_encoding``.
+    """Returns the graphs, in shared memory, with the attributes ``node_encoding`` and ``edge_encoding``.
 
     Args:
         graphs: A packed set on any device; encodings are computed there.
-        encodings: As :func:`~lrga.nn.encodings.parse_encodings` reads them; without any, the set as it is.
-        folder: Where encodings are kept; ``None`` keeps none.
+        encodings: As for :func:`~lrga.nn.encodings.parse_encodings`; without any, the set is returned unchanged.
+        folder: Folder of the cache; ``None`` uses no cache.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -75,7 +75,7 @@ def with_encodings(
     if not wanted:
         return graphs
     place = None if folder is None else Path(folder)
-    # Kept with the edges: splits of the same graphs share the numbers.
+    # Kept with the edges: splits of the same graphs share the values.
     columns = graphs.kept(f"encodings {wanted}", lambda: _columns(graphs, wanted, place))
     for name, column in columns.items():
         graphs = graphs.with_column(name, column)
@@ -95,7 +95,7 @@ def _columns(graphs: PackedGraphs, wanted: Iterable[Encoding], folder: Path | No
 def encode_splits(
     splits: Mapping[str, PackedGraphs], encodings: Iterable[str] | None, *, root: str | Path | None = None
 ) -> dict[str, PackedGraphs]:
-    """:func:`with_encodings` for every split, kept below the data root."""
+    """:func:`with_encodings` for every split, cached in the data root."""
     if not parse_encodings(encodings):
         return dict(splits)
     folder = data_root(root) / FOLDER
@@ -103,7 +103,7 @@ def encode_splits(
 
 
 def edges_checksum(graphs: PackedGraphs) -> str:
-    """A checksum of the edges of all graphs, in their order."""
+    """A checksum of the edges of all graphs, in order."""
     digest = hashlib.sha256()
     for tensor in (graphs.node_ptr, graphs.edge_ptr, graphs.source, graphs.in_degree):
         digest.update(tensor.long().cpu().numpy().tobytes())
@@ -111,34 +111,26 @@ def edges_checksum(graphs: PackedGraphs) -> str:
 
 
 def _kept(graphs: PackedGraphs, encoding: Encoding, checksum: str, folder: Path | None) -> tuple[Tensor, Tensor | None]:
-    """One encoding, read from ``folder`` where it is there and whole, else computed and written."""
+    """One encoding, read from ``folder`` if there is a valid file, else computed and written."""
     if folder is None:
         return _computed(graphs, encoding)
-    path = folder / f"{checksum[:32]}-{encoding.kind}-{encoding.size}.safetensors"
+    path = folder / f"{checksum}-{encoding.kind}-{encoding.size}.safetensors"
     if path.is_file():
         try:
-            tensors, header = load_data(path, key=_HEADER, version=_FORMAT, what="encodings")
-            if header == _header(encoding, checksum, tensors):
-                return tensors["node"], tensors.get("edge")
+            tensors, _ = load_data(path, key=_HEADER, version=_FORMAT, what="encodings")
+            return tensors["node"], tensors.get("edge")
         except LRGAError:
-            pass  # a damaged file is made again
+            pass  # a damaged file is computed again
     nodes, edges = _computed(graphs, encoding)
-    tensors = {"node": nodes} if edges is None else {"node": nodes, "edge": edges}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        save_data(path, tensors, _header(encoding, checksum, tensors), key=_HEADER)
+        tensors = {"node": nodes} if edges is None else {"node": nodes, "edge": edges}
+        save_data(path, tensors, {"format": _FORMAT}, key=_HEADER)
     except (OSError, LRGAError):
-        pass  # a data root that cannot be written to costs time only
+        pass  # a data root that cannot be written to only costs time
     return nodes, edges
 
 
 def _computed(graphs: PackedGraphs, encoding: Encoding) -> tuple[Tensor, Tensor | None]:
     whole = graphs.batch(slice(None))
     return encode([str(encoding)], whole.edge_index, graphs.num_nodes, whole.batch)
-
-
-def _header(encoding: Encoding, checksum: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(tensors[name].cpu().contiguous().numpy().tobytes())
-    return {"format": _FORMAT, "encoding": str(encoding), "edges": checksum, "values": digest.hexdigest()}

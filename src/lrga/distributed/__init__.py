@@ -1,9 +1,9 @@
-"""The same layers over a graph divided between processes, on torch.distributed (gloo and nccl).
+"""The same layers over a graph partitioned between processes, with torch.distributed (gloo and nccl).
 
-Every rank holds a block of the nodes with the edges that end in them. Message passing fetches the features of the
-neighbours that lie elsewhere (the halo) by one all-to-all; low-rank attention needs the sum of one κ×κ matrix and two
-κ-vectors only, whatever the number of nodes; BatchNorm takes its statistics over all ranks. Loss and gradients are
-those of one process.
+Every rank holds a block of the nodes and their incoming edges. Message passing fetches the features of neighbours on
+other ranks (the halo) by one all-to-all. Low-rank attention needs only the sum of one κ×κ matrix and two κ-vectors,
+independent of the number of nodes. BatchNorm uses the statistics of all ranks. Loss and gradients equal those of one
+process.
 """
 
 from importlib import import_module
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lrga.distributed.partition import Partition
     from lrga.distributed.step import global_mean, reduce_gradients, training_step
 
-# Loaded on first use: a process that only joins its group need not wait for all layers.
+# Names are loaded on first use: a process that only joins its group does not import all layers.
 _MODULES = {
     "attention": ["PartitionedAttention"],
     "collectives": ["Traffic", "all_reduce_sum", "count_traffic"],

@@ -1,12 +1,12 @@
-r"""Low-rank global attention over nodes divided between ranks: exact, at a traffic that does not depend on n.
+r"""Exact low-rank global attention over nodes partitioned between ranks; the traffic does not depend on n.
 
 .. math::
     \mathrm{LRGA}(X)_r = \left[ \frac{1}{\eta} \, U_r \Big( \sum_s V_s^\top Z_s \Big), \; m_4(X_r) \right], \qquad
     \eta = \frac{1}{n} \Big( \sum_s \mathbf 1^\top U_s \Big) \Big( \sum_s V_s^\top \mathbf 1 \Big)
 
-The three sums over ranks s, a κ×κ matrix and two κ-vectors for each head, travel in one buffer by one all-reduce; so
-do their gradients in the backward pass. ``qk_norm``, ``normalize="rms"`` and the gate look at one node at a time beside
-these sums, so they are exact as well.
+The three sums over ranks s (a κ×κ matrix and two κ-vectors for each head) are computed by one all-reduce of one buffer;
+so are their gradients in the backward pass. ``qk_norm``, ``normalize="rms"`` and the gate need only these sums and one
+node at a time, so they are exact too.
 
 Letters: n nodes of this rank, H heads, K rank, Z columns of z.
 """
@@ -33,8 +33,8 @@ def partitioned_attention(
     Args:
         heads: ``(u, v, z)`` of each head, ``[n, K]``, ``[n, K]``, ``[n, Z]``.
         num_nodes: Nodes of all ranks together.
-        normalize: As of :class:`lrga.LowRankGlobalAttention`.
-        eps: As there.
+        normalize: As in :class:`lrga.LowRankGlobalAttention`.
+        eps: As in :class:`lrga.LowRankGlobalAttention`.
         group: Process group.
 
     Example:
@@ -43,7 +43,7 @@ def partitioned_attention(
         torch.Size([5, 3])
     """
     wide, out = [_wide(head) for head in heads], []
-    with without_autocast(heads[0][0].device.type):  # it would round the sums to half precision
+    with without_autocast(heads[0][0].device.type):  # autocast would round the sums to half precision
         for (u, _, _), sums, (given, _, _) in zip(wide, _sums(wide, group), heads, strict=True):
             scale = scale_of_rows(u, *sums, num_nodes, normalize=normalize, eps=eps, dtype=given.dtype)
             out.append((scale * (u @ sums[0])).to(given.dtype))
@@ -51,7 +51,7 @@ def partitioned_attention(
 
 
 def _wide(head: Factors) -> Factors:
-    """Half precision as float32."""
+    """Converts half precision to float32."""
     u, v, z = (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in head)
     return u, v, z
 
@@ -65,9 +65,9 @@ def _sums(heads: list[Factors], group: Group) -> list[Factors]:
 
 
 class PartitionedAttention(LowRankGlobalAttention):
-    """:class:`lrga.LowRankGlobalAttention` whose nodes are divided between ranks; made of one by :meth:`of`.
+    """:class:`lrga.LowRankGlobalAttention` over nodes partitioned between ranks; created by :meth:`of`.
 
-    Parameters and state dict are unchanged. It attends over one graph, the whole divided one.
+    Parameters and state dict are unchanged. It attends over one graph, the whole partitioned graph.
     """
 
     is_partitioned = True
@@ -76,14 +76,14 @@ class PartitionedAttention(LowRankGlobalAttention):
 
     @classmethod
     def of(cls, attention: LowRankGlobalAttention, num_nodes: int, group: Group = None) -> "PartitionedAttention":
-        """The module itself, from now on over ``num_nodes`` nodes of all ranks."""
+        """Converts the module in place to attend over ``num_nodes`` nodes of all ranks."""
         attention.__class__ = cls
         assert isinstance(attention, cls)
         attention.num_nodes, attention.group = num_nodes, group
         return attention
 
     def forward(self, x: Tensor, batch: Tensor | Segments | None = None, num_graphs: int | None = None) -> Tensor:
-        """Attends over the nodes of all ranks; every rank must call it, even without rows."""
+        """Attends over the nodes of all ranks. Every rank must call it, even a rank without nodes."""
         heads, fourth = self._factors_of(x, batch, num_graphs)
         if not heads:
             return x.new_zeros(x.size(0), 0)
@@ -100,7 +100,7 @@ class PartitionedAttention(LowRankGlobalAttention):
     def factors(
         self, x: Tensor, batch: Tensor | Segments | None = None, num_graphs: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """``(u, v)`` of this rank's nodes: the attention of node i to node j of any ranks is ``u_i · v_j``."""
+        """``(u, v)`` of this rank's nodes: the attention of node i to node j, on any ranks, is ``u_i · v_j``."""
         heads, _ = self._factors_of(x, batch, num_graphs)
         u = v = x.new_zeros(x.size(0), self.heads, 0)
         if heads:
@@ -120,8 +120,8 @@ class PartitionedAttention(LowRankGlobalAttention):
     ) -> tuple[list[Factors], list[Tensor]]:
         segments = self._check(x, batch, num_graphs)
         if not segments.is_single:
-            remedy = "divide the graphs over the ranks whole: torchrun … lrga train"
-            raise UnsupportedError("one graph divided between the ranks", f"{segments.num_graphs} graphs", remedy)
+            remedy = "distribute whole graphs over the ranks: torchrun … lrga train"
+            raise UnsupportedError("one graph partitioned between the ranks", f"{segments.num_graphs} graphs", remedy)
         if self.maps is not None:
             mapped = [[m(x) for m in head] for head in self._heads()]
             return [(*self._normalized(u, v), z) for u, v, z, _ in mapped], [m4 for _, _, _, m4 in mapped]

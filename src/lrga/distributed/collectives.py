@@ -1,8 +1,7 @@
-r"""Sums over all ranks and exchanges between them, differentiable, with every byte counted.
+r"""Differentiable sums over all ranks and exchanges between them; every byte is counted.
 
-The loss of a step is the sum of what the ranks contribute, :math:`L = \sum_r L_r`. The gradient of a sum over ranks,
-which every rank receives, is therefore the sum of the gradients on all ranks, and the gradient of an exchange is the
-exchange back.
+The loss of a step is the sum of the losses of the ranks, :math:`L = \sum_r L_r`. The gradient of a sum over ranks is
+therefore the sum of the gradients on all ranks, and the gradient of an exchange is the reverse exchange.
 
 Letters: W ranks, D channels.
 """
@@ -25,9 +24,8 @@ Group = dist.ProcessGroup | None
 class Traffic:
     """Bytes that this rank sends to others, by purpose (``"halo"``, ``"attention"``, ``"norm"``, ``"gradients"``, …).
 
-    An all-reduce of b bytes is counted as 2 b (W - 1) / W, what the usual ring sends; an all-gather as b (W - 1); an
-    all-to-all as what goes to other ranks. ``payload`` is what was handed to the collectives, whatever the number of
-    ranks.
+    An all-reduce of b bytes counts as 2 b (W - 1) / W, the traffic of a ring; an all-gather as b (W - 1); an all-to-all
+    as the bytes for other ranks. ``payload`` is the size of the arguments, independent of the number of ranks.
 
     Example:
         >>> traffic = Traffic()
@@ -41,7 +39,7 @@ class Traffic:
     calls: dict[str, int] = field(default_factory=dict)
 
     def add(self, purpose: str, *, payload: int, wire: int) -> None:
-        """One collective more."""
+        """Counts one more collective."""
         for counts, value in ((self.wire, wire), (self.payload, payload), (self.calls, 1)):
             counts[purpose] = counts.get(purpose, 0) + value
 
@@ -60,7 +58,7 @@ _counter: ContextVar[Traffic | None] = ContextVar("traffic", default=None)
 
 @contextmanager
 def count_traffic() -> Iterator[Traffic]:
-    """Counts what this rank sends inside the block, backward passes of what was computed there included.
+    """Counts the bytes that this rank sends inside the block, including later backward passes through it.
 
     Example:
         >>> with count_traffic() as traffic:
@@ -77,12 +75,12 @@ def count_traffic() -> Iterator[Traffic]:
 
 
 def world_size(group: Group = None) -> int:
-    """Number of ranks; 1 where no process group was made."""
+    """Number of ranks; 1 without a process group."""
     return dist.get_world_size(group) if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank_of(group: Group = None) -> int:
-    """This process's number; 0 where no process group was made."""
+    """Rank of this process; 0 without a process group."""
     return dist.get_rank(group) if dist.is_available() and dist.is_initialized() else 0
 
 
@@ -100,7 +98,7 @@ def reduce_(tensor: Tensor, purpose: str, group: Group = None, traffic: Traffic 
 
 
 def gather_rows(rows: Tensor, purpose: str, group: Group = None) -> Tensor:
-    """What every rank passes, all of one shape ``[…]``, side by side: ``[W, …]``; not differentiable."""
+    """Stacks the tensors ``[…]`` of all ranks, which must have one shape, to ``[W, …]``; not differentiable."""
     ranks = world_size(group)
     if ranks == 1:
         return rows.unsqueeze(0)
@@ -114,7 +112,7 @@ def gather_rows(rows: Tensor, purpose: str, group: Group = None) -> Tensor:
 
 
 def gather_ragged(rows: Tensor, purpose: str = "output", group: Group = None) -> Tensor:
-    """The rows of all ranks one after the other, ranks having different numbers of them; not differentiable."""
+    """Concatenates the rows of all ranks; their numbers may differ; not differentiable."""
     if world_size(group) == 1:
         return rows
     counts = gather_rows(torch.tensor([rows.size(0)], device=rows.device), purpose, group).flatten().tolist()
@@ -128,8 +126,8 @@ def all_reduce_sum(x: Tensor, *, purpose: str = "sum", group: Group = None) -> T
     """The sum of ``x`` over all ranks, on every rank; the gradient is the sum of the ranks' gradients.
 
     Args:
-        x: Of one shape on all ranks.
-        purpose: Under which its bytes are counted.
+        x: A tensor of the same shape on all ranks.
+        purpose: Name under which the bytes are counted.
         group: Process group, by default all ranks.
 
     Example:
@@ -140,20 +138,20 @@ def all_reduce_sum(x: Tensor, *, purpose: str = "sum", group: Group = None) -> T
 
 
 def exchange(rows: Tensor, send: Sequence[int], receive: Sequence[int], purpose: str, group: Group = None) -> Tensor:
-    """Rows for each rank, in the order of the ranks, for rows from each rank; gradients return to their owners.
+    """Sends rows to each rank and returns the rows received from each rank (an all-to-all); differentiable.
 
     Args:
-        rows: ``[sum(send), …]``, those for rank 0 first.
-        send: How many go to each rank.
-        receive: How many come from each rank.
-        purpose: Under which its bytes are counted.
+        rows: ``[sum(send), …]``, in the order of the ranks that receive them.
+        send: Number of rows for each rank.
+        receive: Number of rows from each rank.
+        purpose: Name under which the bytes are counted.
         group: Process group.
     """
     return _Exchange.apply(rows, tuple(send), tuple(receive), purpose, group, _counter.get())
 
 
 def _within_reach(tensor: Tensor, group: Group) -> Tensor:
-    """The tensor itself, or a copy in main memory where gloo must carry what lies on a GPU (several ranks on one)."""
+    """The tensor, or a copy in main memory if it is on a GPU and the backend is gloo (several ranks on one GPU)."""
     return tensor.cpu() if tensor.is_cuda and dist.get_backend(group) == "gloo" else tensor
 
 
@@ -171,7 +169,7 @@ class _AllReduce(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        # A function of its own again, so that gradients of gradients are right too.
+        # An autograd function again, so second derivatives are correct too.
         return _AllReduce.apply(grads[0], ctx.purpose, ctx.group, ctx.traffic), None, None, None
 
 

@@ -1,9 +1,9 @@
-"""One rank's part of a divided graph: its nodes, the edges that end in them, its halo, and who sends what to whom.
+"""One rank's part of a partitioned graph: its nodes, their incoming edges, its halo, and the exchange plan.
 
-Local nodes are numbered from 0; the halo, nodes of other ranks in which local edges begin, follows. All lists of what
-is sent are computed once.
+Own nodes are numbered from 0. The halo follows: nodes of other ranks that are sources of local edges. The lists of
+nodes to send are computed once.
 
-Letters: N, E nodes and edges of the whole graph; n, e of this rank; h its halo; W ranks; D channels.
+Letters: N nodes and E edges of the whole graph; n nodes, e edges and h halo nodes of this rank; W ranks; D channels.
 """
 
 from dataclasses import dataclass, field, fields, replace
@@ -32,20 +32,21 @@ from lrga.ops.neighbors.edges import EdgeLayout, check_edge_index
 
 @dataclass(frozen=True, eq=False)
 class PartitionedLayout(EdgeLayout):
-    """The local edges as the layers take them: targets are own nodes, sources own nodes or halo.
+    """The local edges in the form that the layers use: targets are own nodes, sources are own nodes or halo.
 
-    Layers of a model for whole graphs refuse one: :func:`~lrga.distributed.model.partition_model` converts the model.
+    Layers for whole graphs raise an error for it; convert the model with
+    :func:`~lrga.distributed.model.partition_model`.
     """
 
     is_partitioned: ClassVar[bool] = True
     part: "GraphPart" = field(kw_only=True)
 
     def with_sources(self, x: Tensor) -> Tensor:
-        """Features ``[n, …]`` of own nodes and of the halo, ``[n + h, …]``."""
+        """Features ``[n, …]`` of own nodes, followed by those of the halo: ``[n + h, …]``."""
         return self.part.with_halo(x)
 
     def sum_ranks(self, total: Tensor) -> Tensor:
-        """A sum over own nodes, summed over all ranks."""
+        """Adds up a sum over own nodes of all ranks."""
         return all_reduce_sum(total, purpose="readout", group=self.part.group)
 
     @property
@@ -64,19 +65,20 @@ class GraphPart:
 
     Attributes:
         partition: Which rank owns which node.
-        rank: Of this process.
+        rank: Rank of this process.
         group: Process group.
-        layout: The local edges, sorted by target: from the ``n + h`` nodes at hand to the own ones.
+        layout: The local edges, sorted by target: from the ``n + h`` own and halo nodes to the own nodes.
         nodes: Numbers of the own nodes in the whole graph, ``[n]``.
-        halo: Places of the halo nodes in the order of the partition, ``[h]``, owners in order.
-        edge_ids: Which of the edges handed to :func:`partition_graph` are local, in the order of ``layout``, ``[e]``.
-        in_degree: Of own nodes, ``[n]``.
-        out_degree: Of own nodes, counted over all ranks, ``[n]``.
+        halo: Positions of the halo nodes in the order of the partition, ``[h]``, sorted by owner.
+        edge_ids: Indices of the local edges among those passed to :func:`partition_graph`, in the order of ``layout``,
+            ``[e]``.
+        in_degree: In-degree of own nodes, ``[n]``.
+        out_degree: Out-degree of own nodes, over all ranks, ``[n]``.
         send_index: Own nodes that other ranks need, by rank.
-        send: How many each rank gets.
-        receive: How many come from each rank.
+        send: Number of nodes sent to each rank.
+        receive: Number of nodes received from each rank.
         num_edges: E.
-        num_given: How many edges were handed to :func:`partition_graph` on this rank.
+        num_given: Number of edges passed to :func:`partition_graph` on this rank.
         exchanges: Whether any rank has a halo.
     """
 
@@ -98,41 +100,41 @@ class GraphPart:
 
     @property
     def num_nodes(self) -> int:
-        """N, of the whole graph."""
+        """N, the number of nodes of the whole graph."""
         return self.partition.num_nodes
 
     @property
     def num_own(self) -> int:
-        """n."""
+        """n, the number of own nodes."""
         return self.nodes.size(0)
 
     @property
     def num_halo(self) -> int:
-        """h."""
+        """h, the number of halo nodes."""
         return self.halo.size(0)
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors lie."""
+        """The device of the tensors."""
         return self.nodes.device
 
     @cached_property
     def edges(self) -> PartitionedLayout:
-        """The local edges, to be passed to a converted model in place of ``edge_index``."""
+        """The local edges; pass them to a converted model instead of ``edge_index``."""
         given = {f.name: getattr(self.layout, f.name) for f in fields(self.layout)}
         return PartitionedLayout(**given, part=self)
 
     def take_nodes(self, values: Tensor) -> Tensor:
-        """The rows of own nodes, of values ``[N, …]`` of the whole graph."""
+        """Selects the rows of own nodes from values ``[N, …]`` of the whole graph."""
         return self._take(values, self.nodes, self.num_nodes, "nodes of the whole graph")
 
     def take_edges(self, values: Tensor) -> Tensor:
-        """The rows of local edges, of values for the edges that were handed to :func:`partition_graph`."""
-        return self._take(values, self.edge_ids, self.num_given, "edges that this rank handed to partition_graph")
+        """Selects the rows of local edges from values for the edges that were passed to :func:`partition_graph`."""
+        return self._take(values, self.edge_ids, self.num_given, "edges that this rank passed to partition_graph")
 
     def _take(self, values: Tensor, chosen: Tensor, rows: int, what: str) -> Tensor:
         if values.size(0) != rows:
-            remedy = "pass values of all of them; those of this rank are chosen"
+            remedy = "pass the values of all; this rank's rows are selected"
             raise ShapeError(f"one row for each of the {rows} {what}", f"{values.size(0)} rows", remedy)
         return values.index_select(0, chosen.to(values.device)).to(self.device)
 
@@ -146,13 +148,13 @@ class GraphPart:
         return torch.cat([x, exchange(sent, self.send, self.receive, "halo", self.group)])
 
     def gather_nodes(self, values: Tensor) -> Tensor:
-        """Values ``[n, …]`` of own nodes to ``[N, …]`` of all nodes, on every rank; not differentiable."""
+        """Gathers values ``[n, …]`` of own nodes to ``[N, …]`` of all nodes, on every rank; not differentiable."""
         together = gather_ragged(values.detach(), "output", self.group)
         place = self.partition.place
         return together if place is None else together.index_select(0, place.to(values.device))
 
     def to(self, device: torch.device | str) -> "GraphPart":
-        """The part with its tensors on ``device``."""
+        """This part with its tensors on ``device``."""
         if torch.empty(0, device=device).device == self.device:
             return self
         moved: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -178,13 +180,13 @@ def partition_graph(
     """This rank's part of a graph; every rank of the group calls it.
 
     Args:
-        edge_index: ``[2, E]``. Either the whole graph on every rank, or on each rank any share of the edges that
-            contains those that end in its own nodes: other edges are left out.
+        edge_index: ``[2, E]``. Either all edges on every rank, or on each rank at least the incoming edges of its own
+            nodes; other edges are ignored.
         num_nodes: N.
         method: ``"blocks"`` of consecutive nodes, or ``"metis"`` (extra ``metis``; needs the whole graph).
-        partition: Another division, in place of ``method``; the same on all ranks.
-        group: Process group, by default all ranks. Without any, the one part is the whole graph.
-        device: Where features will lie: the lists go there.
+        partition: Another partition, instead of ``method``; the same on all ranks.
+        group: Process group, by default all ranks. Without a process group, the only part is the whole graph.
+        device: Device of the features and of the index lists.
 
     Example:
         >>> part = partition_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3)
@@ -199,7 +201,7 @@ def partition_graph(
         partition = Partition.metis(edge_index, num_nodes, ranks) if metis else Partition.blocks(num_nodes, ranks)
     if partition.parts != ranks or partition.num_nodes != num_nodes:
         got = f"{partition.parts} parts of {partition.num_nodes} nodes"
-        raise ShapeError(f"a partition of {num_nodes} nodes into {ranks} parts", got, "divide this graph for this run")
+        raise ShapeError(f"a partition of {num_nodes} nodes into {ranks} parts", got, "partition this graph")
     if ranks > 1:
         _check_same(partition, group)
     begin, end = partition.starts[rank], partition.starts[rank + 1]
@@ -209,7 +211,7 @@ def partition_graph(
     numbers, halo, send_index, send, receive = ask_owners(source[local], partition, rank, group, "setup")
     edges = torch.stack([numbers, target[local] - begin])
     layout, order = EdgeLayout.from_edge_index(edges, own + halo.numel(), check=False)
-    counts = layout.out_degree  # of own nodes and halo, as far as edges lie here
+    counts = layout.out_degree  # of own nodes and halo, local edges only
     totals = torch.tensor([local.numel(), halo.numel()])
     if ranks > 1:
         comm = _device_of(group)
@@ -243,11 +245,12 @@ def partition_graph(
 def ask_owners(
     places: Tensor, partition: Partition, rank: int, group: Group, purpose: str
 ) -> tuple[Tensor, Tensor, Tensor, tuple[int, ...], tuple[int, ...]]:
-    """Asks other ranks for the nodes at ``places`` that they own; every rank must call it.
+    """Requests from other ranks the nodes at ``places`` that they own; every rank must call it.
 
     Returns:
-        Where each node is found among the own ones followed by those of others; the places of the latter, each once,
-        owners in order; which own nodes are sent to others, by rank; how many each rank gets; how many it sends.
+        The index of each node among own nodes followed by nodes of others; the places of the latter, each once, sorted
+        by owner; the own nodes that are sent to others, by rank; the number of nodes sent to each rank; the number
+        received from each rank.
     """
     begin, end = partition.starts[rank], partition.starts[rank + 1]
     foreign = (places < begin) | (places >= end)
@@ -264,19 +267,19 @@ def ask_owners(
 
 
 def _check_same(partition: Partition, group: Group) -> None:
-    """Refuses ranks that divide the graph differently: each would send what no other expects."""
+    """Raises an error if the ranks partition the graph differently, because their exchanges would not match."""
     order = partition.order
-    places = 0 if order is None else int((order * torch.arange(1, order.numel() + 1)).sum())  # whatever overflows
+    places = 0 if order is None else int((order * torch.arange(1, order.numel() + 1)).sum())  # may overflow
     mark = torch.tensor([*partition.starts, places], device=_device_of(group))
     marks = gather_rows(mark, "setup", group)
     if bool((marks != marks[0]).any()):
         nodes = ", ".join(str(int(row[-2])) for row in marks)
-        got = f"others; nodes in all: {nodes}"
-        raise ShapeError("the same num_nodes and the same partition on all ranks", got, "divide one graph everywhere")
+        got = f"different ones; num_nodes by rank: {nodes}"
+        raise ShapeError("the same num_nodes and the same partition on all ranks", got, "pass the same graph")
 
 
 def _device_of(group: Group) -> torch.device:
-    """Where the group's collectives take integers: nccl wants them on the GPU."""
+    """Device of integers for the group's collectives: nccl requires the GPU."""
     if dist.get_backend(group) == "nccl":
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device("cpu")

@@ -1,4 +1,4 @@
-"""The processes that ``torchrun`` started, joined into one group, watched, and left in order."""
+"""Joins the processes started by ``torchrun`` into one group, monitors them, and leaves the group in order."""
 
 import os
 import signal
@@ -20,17 +20,17 @@ _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _BROKEN = ("gloo", "nccl", "connection", "socket", "broken pipe", "timed out", "store")
 EXPLAIN_SECONDS = 12.0
 TIMEOUT = timedelta(minutes=30)  # of one collective
-_joins = 0  # of this process: one command may train several times
-_group: "_Group | None" = None  # that this process has joined
+_joins = 0  # how often this process has joined: one command may train several times
+_group: "_Group | None" = None  # the group that this process has joined
 
 
 def launched() -> bool:
-    """Whether this process is one of several that ``torchrun``, or whoever sets its variables, started."""
+    """Whether this process is one of several started by ``torchrun``, or by a launcher that sets the same variables."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and all(name in os.environ for name in _NEEDED)
 
 
 def is_leader() -> bool:
-    """Whether this process speaks for all: rank 0, or the only one."""
+    """Whether this process prints and writes files: rank 0, or the only process."""
     return not launched() or int(os.environ["RANK"]) == 0
 
 
@@ -40,7 +40,7 @@ def attempt() -> int:
 
 
 def choose_backend(device: str) -> str:
-    """``"nccl"`` where every process of this machine has a GPU of its own, else ``"gloo"``."""
+    """``"nccl"`` if every process of this machine has its own GPU, else ``"gloo"``."""
     local = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("WORLD_SIZE", "1")))
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return "nccl" if device != "cpu" and gpus > 0 and local <= gpus and dist.is_nccl_available() else "gloo"
@@ -48,29 +48,31 @@ def choose_backend(device: str) -> str:
 
 @contextmanager
 def joined(device: str = "auto", *, patience: float | None = None) -> Iterator[None]:
-    """Joins the ranks for the length of the block.
+    """Joins the process group for the duration of the block.
 
-    Each takes the GPU of its local number, where there are GPUs and ``device`` is not ``"cpu"``. When another rank
-    stops, this one raises :class:`~lrga.errors.RankLostError` with its number, or ends with that message where it hangs
-    in a collective.
+    If there are GPUs and ``device`` is not ``"cpu"``, each process uses the GPU of its local rank. If another rank
+    stops, this one raises :class:`~lrga.errors.RankLostError` with its number; if this rank hangs in a collective, the
+    process ends with the same message.
 
     Args:
         device: ``"auto"``, ``"cuda"`` or ``"cpu"``.
-        patience: Seconds after which a silent rank is given up.
+        patience: Seconds without a heartbeat after which a rank counts as lost.
     """
     if missing := [name for name in _NEEDED if name not in os.environ]:
-        remedy = "start the script with torchrun --nproc-per-node N, which sets them"
+        remedy = "start the script with torchrun --nproc-per-node N, which sets these variables"
         raise OptionError(f"the variables {', '.join(_NEEDED)}", f"no {', '.join(missing)}", remedy)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if ":" in device:
-        raise OptionError("auto, cpu or cuda for several ranks", repr(device), "each rank takes a GPU of its own")
+        raise OptionError(
+            "auto, cpu or cuda for several ranks", repr(device), "pass 'cuda'; each rank uses its own GPU"
+        )
     if device != "cpu" and torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     global _group, _joins
     _joins += 1  # all ranks join equally often
     name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}-{attempt()}-{_joins}"
-    # A place of its own for every start: torchrun keeps one store over restarts, with the addresses of dead processes.
+    # A separate prefix for every start: torchrun keeps the store over restarts, with addresses of dead processes.
     hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     store = dist.TCPStore(host, port, world, is_master=hosts, timeout=TIMEOUT, wait_for_workers=False)
     group_store = dist.PrefixStore(f"lrga/group/{name}", store)
@@ -100,17 +102,17 @@ def joined(device: str = "auto", *, patience: float | None = None) -> Iterator[N
 class _Group:
     store: dist.Store
     monitor: Monitor
-    turns: int = 0  # times that rank 0 went first
+    turns: int = 0  # number of leader_first blocks
 
 
 @contextmanager
 def leader_first() -> Iterator[None]:
-    """The block on rank 0, then on the others, which wait for as long as rank 0 gives signs of life."""
+    """Runs the block on rank 0, then on the others; they wait as long as rank 0 sends heartbeats."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         yield
         return
     leader = dist.get_rank() == 0
-    if _group is None:  # joined by other means, without a monitor
+    if _group is None:  # the group was not joined by `joined`: there is no monitor
         if not leader:
             dist.barrier()
         yield
@@ -129,14 +131,14 @@ def leader_first() -> Iterator[None]:
 
 
 def _is_broken(error: RuntimeError) -> bool:
-    """Whether an error reads like that of a connection."""
+    """Whether an error looks like a connection error."""
     text = f"{type(error).__name__} {error}".lower()
     return any(word in text for word in _BROKEN)
 
 
 class _Patient:
-    """SIGTERM ends this process, but for the seconds in which it finds out which rank was lost: ``torchrun`` sends one
-    to all others as soon as a process dies."""
+    """Handles SIGTERM: the process ends, after a few seconds to find out which rank was lost. ``torchrun`` sends
+    SIGTERM to all processes as soon as one dies."""
 
     leaving = False
 

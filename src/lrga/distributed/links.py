@@ -1,8 +1,8 @@
-r"""Link prediction on a divided graph: every rank scores its share of the pairs, whoever owns their nodes.
+r"""Link prediction on a partitioned graph: every rank scores its share of the pairs, for nodes of any rank.
 
-The encoder runs over the divided graph as any network does. The features of the nodes of a rank's pairs that lie
-elsewhere come from their owners by one all-to-all, each once, and their gradients return the same way. A learned vector
-for each node is divided with the nodes: every rank holds, and trains, its own rows.
+The encoder runs over the partitioned graph like any network. Features of nodes on other ranks are fetched by one
+all-to-all, each node once, and gradients return the same way. Learned node vectors are partitioned like the nodes: a
+rank holds and trains the rows of its own nodes.
 
 Letters: n own nodes, N all, P pairs of this rank, D channels.
 """
@@ -21,21 +21,21 @@ from lrga.nn.encoders import NodeEmbedding
 
 
 class ShardedEmbedding(NodeEmbedding):
-    """The rows of own nodes of a :class:`~lrga.nn.encoders.NodeEmbedding`; its gradient is complete by itself.
+    """The rows of own nodes of a :class:`~lrga.nn.encoders.NodeEmbedding`; their gradient needs no reduction.
 
-    ``state_dict`` has the own rows (``part.gather_nodes`` gives all of them); ``load_state_dict`` takes either these or
-    the rows of all nodes.
+    ``state_dict`` contains the own rows (``part.gather_nodes`` returns all rows); ``load_state_dict`` accepts either
+    the own rows or the rows of all nodes.
     """
 
     part: GraphPart
 
     @classmethod
     def of(cls, embedding: NodeEmbedding, part: GraphPart) -> "ShardedEmbedding":
-        """The module itself, from now on with own rows only."""
+        """Converts the module in place to keep only the rows of own nodes."""
         if embedding.num_embeddings != part.num_nodes:
-            got = f"one of {embedding.num_embeddings}"
-            remedy = "build the model for the graph that is divided"
-            raise ShapeError(f"an embedding of {part.num_nodes} nodes, as the graph has", got, remedy)
+            got = f"an embedding of {embedding.num_embeddings}"
+            remedy = "build the model for the graph that is partitioned"
+            raise ShapeError(f"an embedding of {part.num_nodes} nodes, the nodes of the graph", got, remedy)
         embedding.__class__ = cls
         assert isinstance(embedding, cls)
         embedding.part, embedding.num_embeddings = part, part.num_own
@@ -51,11 +51,11 @@ class ShardedEmbedding(NodeEmbedding):
 
 
 def fetch_nodes(h: Tensor, nodes: Tensor, part: GraphPart) -> Tensor:
-    """Rows of any nodes of the whole graph from the ranks that own them, differentiable; every rank must call it.
+    """Fetches rows of any nodes of the whole graph from their owners; differentiable. Every rank must call it.
 
     Args:
         h: Features of own nodes, ``[n, D]``.
-        nodes: Numbers in the whole graph, in any order, repeats allowed, ``[M]``; each rank passes its own list.
+        nodes: Node numbers in the whole graph, in any order, with or without repeats, ``[M]``; different on each rank.
         part: This rank's part.
 
     Example:
@@ -68,7 +68,7 @@ def fetch_nodes(h: Tensor, nodes: Tensor, part: GraphPart) -> Tensor:
         raise ShapeError(f"{part.num_own} rows, one for each own node", f"shape {list(h.shape)}", "pass own nodes only")
     if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < part.num_nodes:
         got = f"node {int(nodes.min()) if int(nodes.min()) < 0 else int(nodes.max())}"
-        raise ShapeError(f"nodes from 0 to {part.num_nodes - 1} of the whole graph", got, "pass their own numbers")
+        raise ShapeError(f"nodes from 0 to {part.num_nodes - 1} of the whole graph", got, "pass global node numbers")
     places = part.partition.places(nodes.long())
     found, _, send_index, send, receive = ask_owners(places, part.partition, part.rank, part.group, "pairs")
     if part.partition.parts > 1:
@@ -77,15 +77,15 @@ def fetch_nodes(h: Tensor, nodes: Tensor, part: GraphPart) -> Tensor:
 
 
 def score_links(model: Any, part: GraphPart, h: Tensor, pairs: Tensor) -> Tensor:
-    """Logits ``[P]`` of this rank's ``pairs`` ``[2, P]``, nodes by their numbers in the whole graph.
+    """Logits ``[P]`` of this rank's ``pairs`` ``[2, P]``, with node numbers of the whole graph.
 
     Args:
-        model: A divided :class:`~lrga.models.link.LinkModel`.
+        model: A partitioned :class:`~lrga.models.link.LinkModel`.
         part: This rank's part.
-        h: What ``model.encode`` gave for own nodes.
-        pairs: Another list on each rank, empty on some if need be; every rank must call it.
+        h: The result of ``model.encode`` for own nodes.
+        pairs: Different on each rank, possibly empty; every rank must call this function.
     """
-    # Without a pair, too: the other ranks' gradients come back through here.
+    # Needed even without pairs: gradients of other ranks return through here.
     ends = fetch_nodes(h, pairs.reshape(-1).to(h.device), part)
     return model.predictor(ends[: pairs.size(1)], ends[pairs.size(1) :])
 
@@ -101,19 +101,19 @@ def link_step(
     edge_weight: Tensor | None = None,
     clip_gradient: float | None = None,
 ) -> Tensor:
-    """One step of link prediction on the whole divided graph; returns the loss over all pairs of all ranks.
+    """One step of link prediction on the whole partitioned graph; returns the loss over all pairs of all ranks.
 
-    It is cross entropy, the mean over all edges plus the mean over all other pairs, as in one process.
+    The loss is the same as in one process: cross entropy, the mean over the edges plus the mean over the other pairs.
 
     Args:
-        model: A :class:`~lrga.models.link.LinkModel` that :func:`~lrga.distributed.model.partition_model` divided.
+        model: A :class:`~lrga.models.link.LinkModel` from :func:`~lrga.distributed.model.partition_model`.
         part: This rank's part.
-        x: Features of own nodes; ``None`` where the model learns them.
-        positive: This rank's share of the edges to predict, ``[2, P]``, nodes by their numbers in the whole graph.
-        negative: Its share of the other pairs, ``[2, M]``.
-        optimizer: Of ``model.parameters()``; the same on all ranks.
-        edge_weight: Of local edges.
-        clip_gradient: Greatest norm of the gradients of network, predictor and embedding, each by itself.
+        x: Features of own nodes; ``None`` if the model learns them.
+        positive: This rank's share of the edges to predict, ``[2, P]``, with node numbers of the whole graph.
+        negative: This rank's share of the other pairs, ``[2, M]``.
+        optimizer: Optimiser of ``model.parameters()``; the same on all ranks.
+        edge_weight: Weights of local edges.
+        clip_gradient: Maximum gradient norm of network, predictor and embedding, separately.
 
     Example:
         >>> from lrga.distributed import partition_graph, partition_model
@@ -142,7 +142,7 @@ def link_step(
 
 @torch.no_grad()
 def clip_gradients(model: Any, part: GraphPart, limit: float) -> None:
-    """Clips the gradients of each of ``model.parameter_groups()``; divided rows count with those of all ranks."""
+    """Clips the gradients of each of ``model.parameter_groups()``; norms of partitioned rows are over all ranks."""
     divided = {id(p) for module in model.modules() if isinstance(module, ShardedEmbedding) for p in module.parameters()}
     for group in model.parameter_groups():
         grads = [p.grad for p in group if p.grad is not None]

@@ -1,4 +1,4 @@
-"""A model made for a whole graph, set to work on one rank's part of it."""
+"""Converts a model for a whole graph to one rank's part of the graph."""
 
 import copy
 
@@ -30,26 +30,26 @@ from lrga.nn.layers.sage import SAGELayer
 from lrga.nn.norm import BatchNorm
 from lrga.nn.random_features import RandomFeatures
 
-# Layers that serve whole, padded and partitioned graphs alike.
+# Layers for whole, padded and partitioned graphs.
 LAYERS = (GCNLayer, GATLayer, GatedGCNLayer, SAGELayer, GINLayer, GINELayer, Head, LayerwiseHead)
-# What partition_model gives another class; a subclass would lose what it overrides.
+# partition_model changes the class of these; a subclass would lose its overrides.
 CONVERTED = (LowRankGlobalAttention, NodeEmbedding, nn.BatchNorm1d, BatchNorm, RankBatchNorm)
 _LOCAL_NORMS = (GraphNorm, GraphSizeNorm, InstanceNorm, MeanSubtractionNorm, PairNorm)
 
 
 def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
-    """A copy of ``model`` that computes on this rank's part what ``model`` computes on the whole graph.
+    """A copy of ``model`` that computes, for this rank's part, the same result as ``model`` on the whole graph.
 
-    Parameters have the same names, shapes and, being sent from rank 0, the same values on all ranks; a state dict goes
-    either way. The copy is called with the features of own nodes and ``part.edges``; its loss is summed over the ranks
-    and its gradients too (:func:`~lrga.distributed.step.training_step`,
-    :func:`~lrga.distributed.links.link_step`). Every rank must make every call. Of a learned vector for each node
-    (:class:`~lrga.nn.encoders.NodeEmbedding`) a rank keeps the rows of its own nodes.
+    Parameters have the same names and shapes, and all ranks get the values of rank 0; state dicts are interchangeable.
+    Call the copy with the features of own nodes and ``part.edges``. Losses and gradients must be summed over the ranks;
+    :func:`~lrga.distributed.step.training_step` and :func:`~lrga.distributed.links.link_step` do this. Every rank
+    must make every call. Of learned node vectors (:class:`~lrga.nn.encoders.NodeEmbedding`) a rank keeps the rows of
+    its own nodes.
 
     Args:
         model: :class:`lrga.GNN`, or a model of its layers and of :class:`lrga.LowRankGlobalAttention`;
-            :class:`~lrga.models.link.LinkModel` and :class:`~lrga.models.link.LinkGNN`; PyG models of these layers, as
-            they are or with :func:`lrga.augment`. What would see the nodes of this rank only is refused by name.
+            :class:`~lrga.models.link.LinkModel` and :class:`~lrga.models.link.LinkGNN`; PyG models of these layers,
+            plain or augmented by :func:`lrga.augment`. Layers that would see only this rank's nodes are an error.
         part: What :func:`~lrga.distributed.graph.partition_graph` returned.
 
     Example:
@@ -65,13 +65,13 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
         if (wrong := _sees_own_nodes_only(copied, name, module)) is not None:
             expected, remedy = wrong
             raise UnsupportedError(expected, f"{name or 'the model'}: {type(module).__name__}", remedy)
-        if issubclass(type(module), LRGAConv):  # of augment, which says it is the convolution within
+        if issubclass(type(module), LRGAConv):  # by augment: its class derives from the convolution's
             continue
         if isinstance(module, CONVERTED) and type(module) not in CONVERTED:
             raise UnsupportedError(
                 f"modules among {', '.join(dict.fromkeys(kind.__name__ for kind in CONVERTED))} themselves",
                 f"{name or 'the model'}: {type(module).__name__}, a subclass whose own code would not run",
-                "use the class itself, or divide the graph without partition_model",
+                "use the class itself, or train without partition_model",
             )
         if isinstance(module, LowRankGlobalAttention):
             PartitionedAttention.of(module, part.num_nodes, part.group)
@@ -84,7 +84,7 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
             raise UnsupportedError(
                 f"layers among {', '.join(known.__name__ for known in (*LAYERS, *PARTITIONED_PYG))}",
                 f"{name or 'the model'}: {type(module).__name__}{odd}",
-                "build the model of these layers, for example with lrga.GNN",
+                "build the model from these layers, for example with lrga.GNN",
             )
     copied = convert_norms(copied, part.group).to(part.device)
     broadcast_state(copied, part.group)
@@ -95,27 +95,27 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
 
 
 def _sees_own_nodes_only(model: nn.Module, name: str, module: nn.Module) -> tuple[str, str] | None:
-    """What was expected and what to do, where a module would take this rank's nodes for the whole graph."""
+    """Expected layer and remedy for a module that would treat this rank's nodes as the whole graph."""
     if isinstance(module, _LOCAL_NORMS) or (isinstance(module, LayerNorm) and module.mode == "graph"):
-        return "normalisation over single nodes, or by BatchNorm over all ranks", "take norm='batch_norm'"
+        return "normalisation of single nodes, or BatchNorm over all ranks", "use norm='batch_norm'"
     if isinstance(module, Aggregation):
         holder = model.get_submodule(name.rpartition(".")[0]) if name else None
         if not isinstance(holder, MessagePassing):
-            return "layers whose sums run over edges", "sum over nodes with lrga.distributed.all_reduce_sum"
+            return "layers that sum over edges only", "sum over nodes with lrga.distributed.all_reduce_sum"
     attention = module.attn if isinstance(module, GPSConv) else None
     if attention is not None and not any(isinstance(inner, LowRankGlobalAttention) for inner in attention.modules()):
-        return "attention that can be divided", "give the layer lrga.nn.gps.GPSAttention as attn"
+        return "attention that can be partitioned", "set attn of the layer to lrga.nn.gps.GPSAttention"
     if getattr(module, "encoding", None):
-        return "a network without positional encodings", "pass them as further columns of x: part.take_nodes(x)"
+        return "a network without positional encodings", "pass encodings as additional columns of x: part.take_nodes(x)"
     held = not module.resample if isinstance(module, RandomFeatures) else not getattr(module, "resample_features", True)
     if held and getattr(module, "random_features", True):
-        return "random features drawn anew at every pass", "pass held ones as x: part.take_nodes(features)"
+        return "random features drawn in every pass", "pass fixed ones as x: part.take_nodes(features)"
     return None
 
 
 @torch.no_grad()
 def broadcast_state(model: nn.Module, group: Group = None) -> None:
-    """Gives all ranks the parameters and buffers of rank 0."""
+    """Sends the parameters and buffers of rank 0 to all ranks."""
     if world_size(group) == 1:
         return
     source = 0 if group is None else dist.get_global_rank(group, 0)

@@ -1,8 +1,8 @@
-"""Notices that another rank has stopped, and says which.
+"""Detects that another rank has stopped, and names it.
 
-Every rank counts up a number in torch.distributed's store twice a second and looks at the numbers of the others. A rank
-that raised an error leaves it there too. So a broken connection gets a name, and a rank that hangs, or dies without a
-connection breaking (as under NCCL), ends the others instead of making them wait.
+Twice a second every rank increments a heartbeat counter in torch.distributed's store and reads those of the others. A
+rank that fails stores its error there too. A broken connection can then be attributed to a rank. If a rank hangs, or
+dies without breaking a connection (as with NCCL), the others end instead of waiting.
 """
 
 import os
@@ -19,30 +19,30 @@ import torch.distributed as dist
 
 from lrga.errors import RankLostError
 
-INTERVAL = 0.5  # seconds between two signs of life
-SUSPECT = 4.0  # seconds of silence, where a connection broke
-PATIENCE = 20.0  # seconds of silence, where none did
-LINGER = 3.0  # seconds in which others can read what the process that holds the store has found
-STORE_SECONDS = 20.0  # that the store may take to answer
+INTERVAL = 0.5  # seconds between two heartbeats
+SUSPECT = 4.0  # seconds without a heartbeat, after a broken connection
+PATIENCE = 20.0  # seconds without a heartbeat, otherwise
+LINGER = 3.0  # seconds for which the process that hosts the store stays, so that others can read its report
+STORE_SECONDS = 20.0  # time limit for an answer of the store
 
 
 class Monitor:
-    """While the block runs, this rank gives signs of life and watches for those of the others.
+    """While the block runs, this rank sends heartbeats and watches those of the others.
 
     Args:
-        rank: Of this process.
-        world: Ranks in all.
-        host: Where the store is (``MASTER_ADDR``).
-        port: Of the store (``MASTER_PORT``).
-        attempt: Which start of the same run this is; restarts share a store.
-        patience: Seconds after which a silent rank is given up: this process then says so and ends.
+        rank: Rank of this process.
+        world: Number of ranks.
+        host: Host of the store (``MASTER_ADDR``).
+        port: Port of the store (``MASTER_PORT``).
+        attempt: Number of restarts so far; restarts share a store.
+        patience: Seconds without a heartbeat after which a rank counts as lost; this process then reports it and ends.
     """
 
     def __init__(
         self, rank: int, world: int, *, host: str, port: int, attempt: str = "0", patience: float = PATIENCE
     ) -> None:
         self.rank, self.world, self.patience = rank, world, patience
-        # A connection of its own: one that the main thread waits on would not let signs of life through.
+        # A separate connection: heartbeats could not pass one that the main thread waits on.
         self._store = dist.PrefixStore(
             f"lrga/{attempt}", dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=STORE_SECONDS))
         )
@@ -51,14 +51,14 @@ class Monitor:
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True, name="lrga-monitor")
         self._who: dict[int, str] = {}
-        self._gone = False  # the store, which is then not asked again
-        self._asked: float | None = None  # when, while an answer of the store is waited for
+        self._gone = False  # whether the store is lost; it is then not queried again
+        self._asked: float | None = None  # start time of a pending query to the store
 
     def __enter__(self) -> "Monitor":
         try:
             self._store.set(f"who/{self.rank}", f"process {os.getpid()} on {socket.gethostname()}")
             self._store.set(f"alive/{self.rank}", "0")
-            for other in self._others:  # waits for every rank to be there
+            for other in self._others:  # waits until every rank has joined
                 self._who[other] = self._store.get(f"who/{other}").decode()
                 self._seen[other] = ("", time.monotonic())
         except dist.DistNetworkError as error:
@@ -69,27 +69,27 @@ class Monitor:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stop.set()
-        # A thread that comes back from the store while the interpreter ends would abort the process.
+        # A thread that returns from the store during interpreter shutdown would abort the process.
         self._thread.join(timeout=STORE_SECONDS + 2 * INTERVAL)
 
     def report(self, message: str) -> None:
-        """Leaves word for the others why this rank ends."""
+        """Tells the others why this rank ends."""
         self._leave(f"failed/{self.rank}", message)
 
     def conclude(self, found: str) -> None:
-        """Leaves word for the others which rank was lost, before this one ends too."""
+        """Tells the others which rank was lost, before this one ends too."""
         self._leave("lost", found)
 
     def _leave(self, key: str, message: str) -> None:
         with suppress(RuntimeError), self._asking():
-            if self._gone:  # with whoever hosted it; nobody is left to read
+            if self._gone:  # the process that hosts the store has ended; nobody can read
                 return
             self._store.set(key, message)
             if self.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
                 time.sleep(LINGER)
 
     def lost(self, silence: float) -> str | None:
-        """Which rank has failed or been silent for so many seconds, in words; ``None`` if all are well."""
+        """A text naming a rank that has failed or has sent no heartbeat for this time; ``None`` if there is none."""
         try:
             with self._asking():
                 return self._store_gone() if self._gone else self._failed() or self._silent(silence)
@@ -98,7 +98,7 @@ class Monitor:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """One question to the store at a time."""
+        """One query to the store at a time."""
         with self._lock:
             self._asked = time.monotonic()
             try:
@@ -107,7 +107,7 @@ class Monitor:
                 self._asked = None
 
     def wait_for_lost(self, seconds: float) -> str | None:
-        """As :meth:`lost`, after waiting for a broken connection to be explained."""
+        """Like :meth:`lost`, but waits for the explanation of a broken connection."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if (found := self.lost(SUSPECT)) is not None:
@@ -120,7 +120,7 @@ class Monitor:
             return self._store.get("lost").decode()
         for other in self._others:
             if self._store.check([f"failed/{other}"]):
-                why = self._store.get(f"failed/{other}").decode().rstrip(".")  # the sentence it becomes part of has one
+                why = self._store.get(f"failed/{other}").decode().rstrip(".")  # the message adds its own full stop
                 return f"rank {other} ({self._who[other]}) failed: {why}"
         return None
 
@@ -156,14 +156,14 @@ class Monitor:
                 self._end(found)
 
     def _watch_store(self) -> None:
-        """The store's own time limit does not hold where the process that hosts it is stopped and not killed."""
+        """Checks for a store that does not answer: its own time limit has no effect if its host process is stopped."""
         while not self._stop.wait(INTERVAL):
             asked = self._asked
             if asked is not None and time.monotonic() - asked > self.patience + LINGER:
                 self._end(self._store_gone())
 
     def _end(self, found: str) -> None:
-        """The main thread waits inside a collective that never ends; only the whole process can leave it."""
+        """Ends the process: the main thread waits in a collective that never returns and cannot be interrupted."""
         if self._stop.is_set():
             return
         print(f"Error: {lost_error(self.world, found)}", file=sys.stderr, flush=True)
@@ -173,6 +173,6 @@ class Monitor:
 
 
 def lost_error(world: int, found: str) -> RankLostError:
-    """The error for what :meth:`Monitor.lost` found."""
+    """The error for the text that :meth:`Monitor.lost` returned."""
     remedy = "check the log of that rank; torchrun --max-restarts 3 … resumes from the last checkpoint automatically"
     return RankLostError(f"all {world} ranks to keep running", found, remedy)

@@ -1,8 +1,8 @@
-r"""BatchNorm whose statistics are over the rows of all ranks.
+r"""BatchNorm with the statistics of the rows of all ranks.
 
-PyTorch's own SyncBatchNorm runs on GPUs only and refuses a rank without rows. Here each rank sends the number, the mean
-and the sum of squared deviations of its rows (one all-gather of 2D + 1 numbers), which combine without cancellation;
-the backward pass is one all-reduce of two D-vectors.
+PyTorch's SyncBatchNorm runs on GPUs only and raises an error for a rank without rows. Here each rank sends the number,
+the mean and the sum of squared deviations of its rows (one all-gather of 2D + 1 numbers), which combine without
+cancellation. The backward pass is one all-reduce of two D-vectors.
 
 Letters: R rows of this rank, D channels, W ranks.
 """
@@ -23,14 +23,14 @@ from lrga.ops.norm.definition import follow
 class RankBatchNorm(nn.BatchNorm1d):
     """:class:`torch.nn.BatchNorm1d` over the rows ``[R, D]`` of all ranks together, running statistics included.
 
-    Where all ranks together have fewer than two rows in training, the running statistics normalise, as in
-    :class:`lrga.nn.norm.BatchNorm`. Parameters and state dict are those of torch. Every rank must call it,
-    even without rows.
+    If all ranks together have fewer than two rows in training, the running statistics are used, as in
+    :class:`lrga.nn.norm.BatchNorm`. Parameters and state dict are those of torch. Every rank must call it, even without
+    rows.
 
     Args:
         num_features: D.
         group: Process group, by default all ranks.
-        **options: As of :class:`torch.nn.BatchNorm1d`.
+        **options: Options of :class:`torch.nn.BatchNorm1d`.
 
     Example:
         >>> RankBatchNorm(4)(torch.randn(3, 4)).shape
@@ -43,24 +43,24 @@ class RankBatchNorm(nn.BatchNorm1d):
 
     @classmethod
     def of(cls, norm: nn.BatchNorm1d, group: Group = None) -> "RankBatchNorm":
-        """The module itself, from now on over the rows of all ranks."""
+        """Converts the module in place to use the rows of all ranks."""
         norm.__class__ = cls
         assert isinstance(norm, cls)
         norm.group = group
         return norm
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalises."""
+        """Normalises the rows of this rank."""
         if input.dim() != 2 or input.size(1) != self.num_features:
             raise ShapeError(f"rows [R, {self.num_features}]", f"shape {list(input.shape)}", "pass one row per node")
         if not self.training and self.running_mean is not None:
             return self._by_running_statistics(input)
         count, mean, variance = _statistics(input.detach(), self.group)
-        # All ranks together have fewer than two rows only where this one has; so only then is the GPU waited for.
+        # Only a rank with fewer than two rows has to check the total, which synchronises the GPU.
         if input.size(0) < 2 and float(count) < 2 and self.running_mean is not None:
             return self._by_running_statistics(input)
         if self.training and self.track_running_stats and self.running_mean is not None:
-            follow(state_of(self), mean, variance * (count / (count - 1).clamp(min=1)), 2)  # there are enough rows
+            follow(state_of(self), mean, variance * (count / (count - 1).clamp(min=1)), 2)  # the total is sufficient
         inverse = (variance + self.eps).rsqrt()
         return _Normalize.apply(
             input, self.weight, self.bias, mean, inverse, count.clamp(min=1), self.group, _counter.get()
@@ -73,8 +73,8 @@ class RankBatchNorm(nn.BatchNorm1d):
 
 
 def convert_norms(model: nn.Module, group: Group = None) -> nn.Module:
-    """``model`` itself, every :class:`torch.nn.BatchNorm1d` in it made one over all ranks, as torch's
-    ``SyncBatchNorm.convert_sync_batchnorm`` does; parameters and state dict stay.
+    """Converts every :class:`torch.nn.BatchNorm1d` of ``model`` in place to use all ranks, and returns the model. Like
+    torch's ``SyncBatchNorm.convert_sync_batchnorm``; parameters and state dict do not change.
 
     Example:
         >>> type(convert_norms(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4)))[1]).__name__
@@ -94,7 +94,7 @@ def _statistics(x: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor]:
     if world_size(group) == 1:
         count = torch.full((), x.size(0), dtype=mean.dtype, device=x.device)
         return count, mean, deviations / max(x.size(0), 1)
-    # The number of rows is exact in float32 up to 2^24 only, so it travels in two pieces.
+    # float32 is exact up to 2^24 only, so the number of rows is sent in two parts.
     rows = mean.new_tensor([x.size(0) >> 20, x.size(0) & 0xFFFFF])
     together = gather_rows(torch.cat([rows, mean, deviations]), "norm", group).double()
     counts = (together[:, 0] * 2**20 + together[:, 1]).unsqueeze(1)  # [W, 1]

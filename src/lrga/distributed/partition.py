@@ -1,4 +1,4 @@
-"""Which rank owns which node.
+"""Partitions: which rank owns which node.
 
 Letters: N nodes, W parts (ranks).
 """
@@ -17,11 +17,11 @@ from lrga.ops.neighbors.edges import check_edge_index
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The nodes of a graph divided into parts.
+    """A partition of the nodes of a graph into parts.
 
     Args:
         starts: Part r has the nodes ``order[starts[r] : starts[r + 1]]``; W + 1 numbers from 0 to N.
-        order: All nodes, part after part, ``[N]`` int64; ``None`` where the parts are blocks of consecutive nodes.
+        order: All nodes, sorted by part, ``[N]`` int64; ``None`` if the parts are blocks of consecutive nodes.
 
     Example:
         >>> partition = Partition.blocks(7, 3)
@@ -36,16 +36,16 @@ class Partition:
         starts = self.starts
         whole = all(isinstance(start, int) for start in starts)
         if len(starts) < 2 or not whole or starts[0] != 0 or any(a > b for a, b in pairwise(starts)):
-            raise OptionError("starts from 0 upwards, one more than parts", repr(starts), "for example (0, 4, 7)")
+            raise OptionError("increasing starts from 0, one more than parts", repr(starts), "pass e.g. (0, 4, 7)")
         if self.order is None:
             return
-        # A node that is missing, or there twice, would take its edges with it.
+        # Edges of a missing or repeated node would be lost.
         fits = self.order.dtype == torch.int64 and self.order.device.type == "cpu"
         if not fits or not torch.equal(self.order.sort().values, torch.arange(starts[-1])):
-            expected = f"every node from 0 to {starts[-1] - 1} once in order, int64 on the CPU"
+            expected = f"order to contain every node from 0 to {starts[-1] - 1} once, int64 on the CPU"
             raise ShapeError(
                 expected,
-                f"{self.order.numel()} others, {self.order.dtype} on {self.order.device}",
+                f"{self.order.numel()} other numbers, {self.order.dtype} on {self.order.device}",
                 "use Partition.of_assignment",
             )
 
@@ -61,21 +61,21 @@ class Partition:
 
     @staticmethod
     def blocks(num_nodes: int, parts: int) -> "Partition":
-        """Consecutive nodes, in parts that differ by one node at most; the last are empty where N < W."""
+        """Blocks of consecutive nodes, whose sizes differ by at most one; the last are empty if N < W."""
         check_count("num_nodes", num_nodes)
         check_count("parts", parts, minimum=1)
         return Partition(tuple(part * (num_nodes // parts) + min(part, num_nodes % parts) for part in range(parts + 1)))
 
     @staticmethod
     def of_assignment(part_of_node: Tensor, parts: int) -> "Partition":
-        """From the part of each node, ``[N]``."""
+        """Creates a partition from the part of each node, ``[N]``."""
         check_count("parts", parts, minimum=1)
         if not isinstance(part_of_node, Tensor):
             got = type(part_of_node).__name__
             raise DTypeError("a tensor [N] with the part of each node", got, "call torch.as_tensor on it")
         if part_of_node.dim() != 1 or part_of_node.is_floating_point():
             got = f"{part_of_node.dtype} of shape {list(part_of_node.shape)}"
-            raise ShapeError("one whole number for each node, the part it belongs to", got, "pass a vector [N]")
+            raise ShapeError("one integer for each node, its part", got, "pass a vector [N]")
         if part_of_node.numel() and not 0 <= int(part_of_node.min()) <= int(part_of_node.max()) < parts:
             got = f"part {int(part_of_node.min())} to {int(part_of_node.max())}"
             raise OptionError(f"parts from 0 to {parts - 1}", got, "number the parts from 0")
@@ -94,9 +94,9 @@ class Partition:
         try:
             import pymetis
         except ImportError as error:
-            remedy = "pip install 'lrga[metis]', or divide the nodes into blocks"
-            raise MissingDependencyError("the package pymetis for METIS partitions", "none", remedy) from error
-        # METIS takes an undirected graph: every edge both ways, once, no loops.
+            remedy = "pip install 'lrga[metis]', or use method='blocks'"
+            raise MissingDependencyError("the package pymetis, for METIS", "no such package", remedy) from error
+        # METIS needs an undirected graph: both directions of every edge, once, no self-loops.
         source, target = edge_index.long().cpu()
         apart = source != target
         source, target = source[apart], target[apart]
@@ -104,7 +104,7 @@ class Partition:
         source, target = torch.div(keys, num_nodes, rounding_mode="floor"), keys % num_nodes
         pointer = torch.zeros(num_nodes + 1, dtype=torch.int64)
         pointer[1:] = torch.bincount(source, minlength=num_nodes).cumsum(0)
-        options = pymetis.Options(seed=0)  # every rank must find the same parts
+        options = pymetis.Options(seed=0)  # all ranks must compute the same parts
         adjacency = pymetis.CSRAdjacency(pointer.numpy(), target.numpy())
         _, assigned = pymetis.part_graph(parts, adjacency, options=options)
         return Partition.of_assignment(torch.tensor(assigned), parts)
@@ -126,7 +126,7 @@ class Partition:
 
     @cached_property
     def place(self) -> Tensor | None:
-        """Where each node comes when the parts stand one after the other, ``[N]``; ``None`` where nothing moves."""
+        """Position of each node when the nodes are sorted by part, ``[N]``; ``None`` if the order does not change."""
         if self.order is None:
             return None
         return torch.empty_like(self.order).index_copy(0, self.order, torch.arange(self.num_nodes))
@@ -136,5 +136,5 @@ class Partition:
         return nodes if self.place is None else self.place.to(nodes.device).index_select(0, nodes)
 
     def owner_of_places(self, places: Tensor) -> Tensor:
-        """Which part the nodes at these places belong to."""
+        """The part of the nodes at these positions."""
         return torch.bucketize(places, torch.tensor(self.starts[1:]), right=True)

@@ -1,4 +1,4 @@
-r"""A training step over a divided graph: the loss of all ranks, and the gradient of all ranks on each."""
+r"""A training step over a partitioned graph: the loss and the gradients of all ranks, on every rank."""
 
 from collections.abc import Callable
 
@@ -18,8 +18,8 @@ def global_mean(values: Tensor, *, rows: int | None = None, group: Group = None)
     """This rank's share of the mean of ``values`` over all ranks: the shares add up to the mean.
 
     Args:
-        values: A loss for each of this rank's rows, any number of them.
-        rows: How many rows all ranks have together, where it is known; else the ranks are asked.
+        values: A loss for each row of this rank.
+        rows: Number of rows of all ranks, if known; otherwise it is computed by an all-reduce.
         group: Process group.
 
     Example:
@@ -34,15 +34,15 @@ def global_mean(values: Tensor, *, rows: int | None = None, group: Group = None)
 
 @torch.no_grad()
 def total_over_ranks(share: Tensor, group: Group = None) -> Tensor:
-    """The sum of the ranks' shares, on every rank; not differentiable."""
+    """The sum of the shares of all ranks, on every rank; not differentiable."""
     return reduce_(share.detach().clone(), "loss", group)
 
 
 @torch.no_grad()
 def reduce_gradients(model: nn.Module, group: Group = None) -> None:
-    """Adds up the gradients of all ranks, in one buffer for each type; what none of them used keeps None.
+    """Adds up the gradients of all ranks, in one buffer for each dtype. Parameters that no rank used keep ``None``.
 
-    Rows of own nodes (of a :class:`~lrga.nn.encoders.NodeEmbedding`) have theirs complete already.
+    Gradients of partitioned rows (:class:`~lrga.nn.encoders.NodeEmbedding`) are already complete.
     """
     if world_size(group) == 1:
         return
@@ -70,17 +70,17 @@ def training_step(
     edge_attr: Tensor | None = None,
     loss: RowLoss | None = None,
 ) -> Tensor:
-    """One step on the whole divided graph; returns the loss of all ranks, the mean over all rows of all ranks.
+    """One training step on the whole partitioned graph; returns the loss, the mean over the rows of all ranks.
 
     Args:
-        model: What :func:`~lrga.distributed.model.partition_model` returned.
+        model: The result of :func:`~lrga.distributed.model.partition_model`.
         part: This rank's part.
         x: Features of own nodes.
-        targets: Of own nodes, or of local edges with ``task="edge"``; of the graph, on every rank, with ``"graph"``.
-        optimizer: Of ``model.parameters()``, the same on all ranks.
-        mask: Which rows are trained on.
+        targets: Targets of own nodes; with ``task="edge"`` of local edges, with ``"graph"`` of the graph (all ranks).
+        optimizer: Optimiser of ``model.parameters()``, the same on all ranks.
+        mask: The rows to train on.
         edge_attr: Features of local edges.
-        loss: Of each row; cross entropy by default.
+        loss: A function that returns the loss of each row; cross entropy by default.
 
     Example:
         >>> import lrga
@@ -102,8 +102,8 @@ def training_step(
     losses = F.cross_entropy(out, targets, reduction="none") if loss is None else loss(out, targets)
     if losses.dim() == 0 or losses.size(0) != out.size(0):
         got = f"shape {list(losses.shape)}"
-        raise ShapeError(f"a loss for each of {out.size(0)} rows", got, "let it reduce nothing: reduction='none'")
-    share = global_mean(losses, group=part.group)  # where all ranks predict one graph, a W-th each
+        raise ShapeError(f"a loss for each of {out.size(0)} rows", got, "pass reduction='none' to the loss")
+    share = global_mean(losses, group=part.group)  # if all ranks predict one graph, 1/W each
     share.backward()
     reduce_gradients(model, part.group)
     optimizer.step()

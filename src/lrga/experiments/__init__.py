@@ -1,4 +1,4 @@
-"""Many runs of anything: with and without LRGA, a grid over options, a campaign of your own, and the tables of them.
+"""Many runs of anything: with and without LRGA, a grid over options, a campaign of your own, and their tables.
 
 import lrga
 print(lrga.experiments.compare("CLUSTER", "gcn", budget="100K").to_text())

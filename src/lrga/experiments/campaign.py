@@ -1,7 +1,7 @@
-"""A campaign: many runs, one after the other, each trained once, whatever interrupts it.
+"""A campaign: many runs in sequence; each is trained once, even if the campaign is interrupted.
 
-Everything lies in one folder: ``RUN/`` is the run folder of each run, ``records/RUN.json`` its record. Called again, a
-campaign skips runs that have a record, continues those that were interrupted, and makes those that are missing.
+All files are in one folder: ``RUN/`` is the run folder of each run, ``records/RUN.json`` its record. Called again, a
+campaign skips runs that have a record, resumes interrupted runs, and starts missing ones.
 """
 
 import sys
@@ -32,15 +32,15 @@ PENDING, BUSY = "pending", "busy"
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """A run of a campaign as it stands.
+    """A run of a campaign and its current state.
 
     Attributes:
-        name: Of the run.
-        config: Of the run.
-        status: As in its record; ``"pending"`` where it has none; ``"busy"`` where another process trains it.
-        record: Its record, where there is one.
-        fresh: Whether this campaign made or continued it, rather than found it done.
-        begun: Whether it has a folder, though perhaps no record: one that was stopped is continued from there.
+        name: Name of the run.
+        config: Configuration of the run.
+        status: As in its record; ``"pending"`` without a record; ``"busy"`` if another process trains it.
+        record: Its record, if any.
+        fresh: Whether this campaign started or resumed it, instead of finding it finished.
+        begun: Whether it has a folder, from which it can be resumed; it may have no record.
     """
 
     name: str
@@ -52,17 +52,17 @@ class Outcome:
 
 
 class Campaign:
-    """Runs cells one after the other.
+    """Runs cells in sequence.
 
     Args:
-        cells: What to run.
-        folder: Where run folders and records live.
-        data: The graphs themselves, in place of those that the configurations name.
-        time_limit: Minutes for all runs together, from the beginning of the first that is still to be made.
-        retry: Whether runs that diverged are made again; those that failed always are.
-        at_once: Whether several seeds of a cell may be trained at once where that is faster.
-        failed_since: Runs that failed since then are left alone, as another process of the campaign tried them.
-        callbacks: Makes the callbacks of runs that are trained at once (mostly one), given short titles of them.
+        cells: The cells to run.
+        folder: Folder of run folders and records.
+        data: Graphs to use instead of the data sets of the configurations.
+        time_limit: Minutes for all runs together, counted from the start of the first missing run.
+        retry: Whether to repeat runs that diverged; failed runs are always repeated.
+        at_once: Whether several seeds of a cell may be trained at once if that is faster.
+        failed_since: Runs that failed after this time are skipped: another process of the campaign tried them.
+        callbacks: Creates the callbacks of the runs that are trained at once (mostly one) from their titles.
         say: Called with one line for each event of a run.
 
     Example:
@@ -95,21 +95,21 @@ class Campaign:
             raise OptionError("a time limit above 0 minutes", repr(time_limit), "pass for example 60")
         self.cells, self.folder, self.data = list(cells), Path(folder), data
         self.time_limit, self.callbacks, self.say = time_limit, callbacks, say or (lambda _: None)
-        self._done = (FINISHED,) if retry else (FINISHED, DIVERGED)  # what is not made again
+        self._done = (FINISHED,) if retry else (FINISHED, DIVERGED)  # not repeated
         self.at_once, self.failed_since = at_once, failed_since
         self._runs = [(cell, config) for cell in self.cells for config in cell.runs()]
         self._made: dict[str, Outcome] = {}
         self._loaded: tuple[DataConfig, Given] | None = None
-        for _, config in self._runs:  # an option that no data set has is refused before anything is trained
+        for _, config in self._runs:  # unknown data options raise an error before any training
             if data is None and dataset_name(config.data.name) is not None:
                 plan_dataset(config.data.name, config.data.root, **config.data.options)
 
     def outcomes(self) -> list[Outcome]:
-        """Every run as it stands, in the order of the cells and their seeds; nothing is trained."""
+        """The state of every run, in the order of cells and seeds; nothing is trained."""
         return [self._made.get(run_name(config)) or self._found(config) for _, config in self._runs]
 
     def run(self) -> list[Outcome]:
-        """Makes what is missing. On Ctrl-C the run that trains writes a checkpoint, and ``Interrupted`` is raised."""
+        """Trains missing runs. On Ctrl-C the current run writes a checkpoint, and ``Interrupted`` is raised."""
         begin: float | None = None
         for device in {config.run.device for _, config in self._runs}:
             choose_device(device)
@@ -120,7 +120,7 @@ class Campaign:
             if found.name in self._made:  # two cells may share a run
                 continue
             if found.status in self._done:
-                self.say(f"{title}: {found.status} before, skipped")
+                self.say(f"{title}: already {found.status}, skipped")
                 continue
             failed = None if found.status != FAILED or found.record is None else found.record.time
             if failed is not None and self.failed_since is not None and failed >= self.failed_since:
@@ -128,7 +128,7 @@ class Campaign:
             begin = begin or time.monotonic()
             left = None if self.time_limit is None else self.time_limit - (time.monotonic() - begin) / 60
             if left is not None and left <= 0:
-                self.say("The time limit is reached; the same command continues.")
+                self.say("Time limit reached. Run the same command to resume.")
                 break
             if self._in_use(found.name):
                 self._made[found.name] = self._busy(config, title)
@@ -137,7 +137,7 @@ class Campaign:
         return self.outcomes()
 
     def _at_once(self, cell: Cell, config: TrainingConfig) -> list[TrainingConfig]:
-        """The run, and with it those of the cell's other seeds that are still to be made, where that is faster."""
+        """The run, together with the cell's other missing seeds if training them at once is faster."""
         if not self.at_once or not worth_interleaving(config, choose_device(config.run.device)):
             return [config]
         others = [c for owner, c in self._runs if owner is cell and c is not config]
@@ -145,7 +145,7 @@ class Campaign:
         return [config, *(c for c in waiting if not self._in_use(run_name(c)))]
 
     def prepare(self) -> None:
-        """Sees that there is a device and, where all runs have the same data, the data."""
+        """Checks the device and, if all runs use the same data, the data."""
         configs = [config for _, config in self._runs]
         for device in {config.run.device for config in configs}:
             choose_device(device)
@@ -163,14 +163,14 @@ class Campaign:
     def _train(
         self, cell: Cell, configs: list[TrainingConfig], place: str, minutes: float | None
     ) -> dict[str, Outcome]:
-        """Trains runs that differ in their seeds, by name."""
+        """Trains runs that differ only in their seeds."""
         first, begin, witnesses = configs[0], time.monotonic(), [Witness() for _ in configs]
         folders = [self.folder / run_name(config) for config in configs]
         for config, folder in zip(configs, folders, strict=True):
             continued = ", continued" if RunFolder(folder).holds_a_run else ""
             self.say(f"{place} {run_title(config)}{continued}{', at once' if len(configs) > 1 else ''}")
         if all(other.data == first.data for _, other in self._runs):
-            self._graphs(first)  # without its only graphs a campaign is not a failed run but none at all
+            self._graphs(first)  # if the graphs of all runs are missing, the campaign fails, not a run
         try:
             title = f"{place} {model_label(first)}"
             titles = [title] if len(configs) == 1 else [f"{title}, seed {config.run.seed}" for config in configs]
@@ -179,11 +179,11 @@ class Campaign:
             graphs = self._graphs(first)
             results = train_interleaved(configs, folders, data=graphs, callbacks=heard, time_limit=minutes)
         except Interrupted:
-            self.say(f"{place} {run_title(first)}: stopped after a checkpoint; the same command continues")
+            self.say(f"{place} {run_title(first)}: stopped after a checkpoint; run the same command to resume")
             raise
         except RankLostError:  # the next run would wait for that rank
             raise
-        except Exception as error:  # whatever it is: one run that fails must not cost the others
+        except Exception as error:  # a failed run must not stop the others
             results = [error] * len(configs)
         made = zip(configs, folders, witnesses, results, strict=True)
         return {run_name(c): self._conclude(cell, c, place, folder, w, r, begin) for c, folder, w, r in made}
@@ -198,11 +198,11 @@ class Campaign:
         result: TrainingResult | Exception,
         begin: float,
     ) -> Outcome:
-        """Writes the record of a run that ended, however it did."""
+        """Writes the record of a run after it ended, also if it failed."""
         name, title, seconds = run_name(config), f"{place} {run_title(config)}", None
         if isinstance(result, TrainingResult):
             status, reason, seconds = FINISHED if result.finished else TIME_LIMITED, result.stopped_by, result.seconds
-        elif isinstance(result, FolderInUseError):  # another process was faster by a moment
+        elif isinstance(result, FolderInUseError):  # another process started it a moment earlier
             return self._busy(config, title)
         elif isinstance(result, NonFiniteError):
             status, reason = DIVERGED, str(result)
@@ -213,7 +213,7 @@ class Campaign:
         facts: dict[str, Any] = {"published": cell.published, "facts": witness.facts, "given": self.data is not None}
         try:
             record = make_record(config, folder, status=status, reason=reason, seconds=seconds, **facts)
-        except CheckpointError as error:  # of a finished run, the folder of which was damaged since
+        except CheckpointError as error:  # a finished run whose folder was damaged later
             status, reason = FAILED, f"CheckpointError: {error}"
             record = make_record(config, folder, status=status, reason=reason, seconds=seconds, **facts)
         if seconds is None and not record.epochs:  # it ended in its first epoch
@@ -223,16 +223,16 @@ class Campaign:
         return Outcome(name=name, config=config, status=status, record=record, fresh=True)
 
     def _graphs(self, config: TrainingConfig) -> Given:
-        """The graphs of a run, read once for runs that follow each other."""
+        """The graphs of a run; consecutive runs with the same data share them."""
         if self.data is not None:
             return self.data
         if self._loaded is None or self._loaded[0] != config.data:
-            self._loaded = None  # lets go of the last set before the next is read
+            self._loaded = None  # frees the last data set before reading the next
             self._loaded = config.data, load_source(config)
         return self._loaded[1]
 
     def _busy(self, config: TrainingConfig, title: str) -> Outcome:
-        self.say(f"{title}: another process trains it, skipped")
+        self.say(f"{title}: in training by another process, skipped")
         return Outcome(name=run_name(config), config=config, status=BUSY)
 
     def _in_use(self, name: str) -> bool:
@@ -247,13 +247,13 @@ class Campaign:
 
 
 def run_title(config: TrainingConfig) -> str:
-    """A run in a few words."""
+    """A short title of a run."""
     size = f" ({config.budget})" if config.budget is not None else ""
     return f"{model_label(config)}{size} on {config.data.name}, seed {config.run.seed}"
 
 
 def say_on_stderr(line: str) -> None:
-    """Prints a line where it does not disturb what is printed as a result."""
+    """Prints a line on stderr, separate from results."""
     print(visible(line), file=sys.stderr, flush=True)
 
 

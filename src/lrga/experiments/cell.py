@@ -1,4 +1,4 @@
-"""One cell of a table: a training configuration, the seeds it is run with, and the number to compare it with."""
+"""One cell of a table: a training configuration, its seeds, and the published number to compare with."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from lrga.models.zoo import MODEL_LABELS
 from lrga.nn.layers.lrga import WIRING_OF_READING
 from lrga.training.config import TrainingConfig, essence
 
-# Options that came later than the first records, at the value that runs had before: it leaves the names as they were.
+# Options newer than the first records, with the value that runs had before: this value does not change a run's name.
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "model": {
         "resample_features": True, "normalize": "graph", "qk_norm": False, "gate": False, "encoding": None,
@@ -26,8 +26,12 @@ LATER_OPTIONS: dict[str, dict[str, Any]] = {
         "selective_decay": False, "weight_average": None, "fanouts": None,
     },
     "run": {"standardize_targets": None, "label_smoothing": 0.0},
+    "link": {
+        "predictor_residual": False, "linear_layers": False, "input_residual": 0.0, "orthogonal": False,
+        "mask_batch": False,
+    },
 }  # fmt: skip
-# The same, but some records are named with these; others, older ones, are found by the name without.
+# The same, but newer records have these in their names; older records are found by the name without them.
 NAMED_LATER: dict[str, dict[str, Any]] = {"link": {"walk_pull": 0.0}}
 
 _NEVER = object()
@@ -38,9 +42,9 @@ class Cell:
     """A configuration run with several seeds: one row of a printed table.
 
     Attributes:
-        labels: Values of the table's first columns, which identify the row.
+        labels: Values of the table's first columns; they identify the row.
         config: The configuration; its seed is replaced by each of ``seeds``.
-        seeds: One run each.
+        seeds: One run per seed.
         published: The number to compare with, if any.
         protocol: Configuration of the protocol that ``config`` follows, if any.
     """
@@ -69,7 +73,7 @@ class Cell:
 def cell_beside(
     reference: Reference | None, *, labels: Mapping[str, Any], config: TrainingConfig, seeds: Iterable[int]
 ) -> Cell:
-    """A cell with the published number and protocol that ``reference`` has for it."""
+    """A cell with its published number and protocol from ``reference``."""
     found = reference or Reference()
     published, protocol = found.number(config), found.protocol(config)
     return Cell(labels=labels, config=config, seeds=tuple(seeds), published=published, protocol=protocol)
@@ -87,17 +91,17 @@ def model_label(config: TrainingConfig) -> str:
 
 
 def model_word(config: TrainingConfig) -> str:
-    """The same without "LRGA +"."""
+    """The name of the network without "LRGA +"."""
     return (MODEL_LABELS | EMBEDDING_LABELS)[config.model.model]
 
 
 def budget_label(config: TrainingConfig) -> str:
-    """The budget that a network was made for; empty where its width was given, as it is where links are predicted."""
+    """The parameter budget of a network; empty if its width was given, as for link prediction."""
     return str(config.model.budget) if config.budget is not None and config.model.hidden is None else ""
 
 
 def run_name(config: TrainingConfig) -> str:
-    """The name of a run: readable, and different for every configuration that computes something else.
+    """The name of a run: readable, and unique for configurations with different results.
 
     Example:
         >>> from lrga.training import DataConfig
@@ -111,13 +115,13 @@ def run_name(config: TrainingConfig) -> str:
 
 
 def earlier_name(config: TrainingConfig) -> str:
-    """The name that the same run has in records older than some options; mostly :func:`run_name`."""
+    """The name of the same run in records older than some options; usually equal to :func:`run_name`."""
     sections = LATER_OPTIONS.keys() | NAMED_LATER.keys()
     left_out = {key: {**LATER_OPTIONS.get(key, {}), **NAMED_LATER.get(key, {})} for key in sections}
     return _named(config, left_out)
 
 
-_FIRST_SCHEDULE = {"graphs": "plateau", "links": "constant"}  # before there was a choice
+_FIRST_SCHEDULE = {"graphs": "plateau", "links": "constant"}  # before there was an option
 
 
 def _named(config: TrainingConfig, left_out: Mapping[str, Mapping[str, Any]]) -> str:
@@ -127,7 +131,7 @@ def _named(config: TrainingConfig, left_out: Mapping[str, Mapping[str, Any]]) ->
         section: {key: v for key, v in values.items() if left_out.get(section, {}).get(key, _NEVER) != v}
         for section, values in essence(config).items()
     }
-    # Names of runs are older than that of the option.
+    # The names of runs keep the older name of this option.
     letters = {name: letter for letter, name in WIRING_OF_READING.items()}
     wiring = decisive["model"].pop("wiring", None)
     if wiring is not None:
@@ -139,12 +143,12 @@ def _named(config: TrainingConfig, left_out: Mapping[str, Mapping[str, Any]]) ->
 
 
 def key_of(config: TrainingConfig, *ignored: str) -> str:
-    """The same for runs that compute the same, whatever their seed and the options ``ignored``."""
+    """A key that is equal for runs that differ only in their seed and the options ``ignored``."""
     return json.dumps(flat_options(config, *ignored), sort_keys=True)
 
 
 def flat_options(config: TrainingConfig, *ignored: str) -> dict[str, Any]:
-    """All options that decide what is computed, by section and name, without the seed and those ``ignored``."""
+    """All options that affect the result, by section and name, without the seed and those ``ignored``."""
     return {
         f"{section}.{key}": value
         for section, values in essence(config).items()
@@ -154,7 +158,7 @@ def flat_options(config: TrainingConfig, *ignored: str) -> dict[str, Any]:
 
 
 def check_seeds(seeds: Any) -> tuple[int, ...]:
-    """``seeds`` as different integers, at least one."""
+    """Checks that ``seeds`` are different integers, at least one."""
     found = (seeds,) if isinstance(seeds, int) else tuple(seeds)
     for seed in found:
         check_count("seed", seed)
@@ -164,11 +168,11 @@ def check_seeds(seeds: Any) -> tuple[int, ...]:
 
 
 def refuse_taken(options: Mapping[str, Any], **instead: str) -> None:
-    """Refuses options that a campaign decides itself, saying what to use in their place.
+    """Raises an error for options that a campaign sets itself; the error names the alternative.
 
     Example:
         >>> refuse_taken({"lr": 0.1}, seed="seeds")
     """
     for key, other in instead.items():
         if key in options:
-            raise OptionError(f"{other} in place of {key}", f"the option {key}", f"use {other}")
+            raise OptionError(f"{other} instead of {key}", f"the option {key}", f"use {other}")

@@ -29,22 +29,21 @@ def comparison(
     reference: Reference | None = None,
     **options: Any,
 ) -> Study:
-    """What :func:`compare` runs; the arguments are the same."""
+    """The study that :func:`compare` runs; same arguments."""
     refuse_taken(options, lrga="both, as a comparison does,", seed="seeds")
     dataset = dataset_name(name)
     own_links = dataset is None and (data_options or {}).get("task") == "link"
     if own_links or (dataset is not None and spec_of(dataset).links):
         if budget is not None:
-            raise OptionError("no budget where links are predicted", "one", "give hidden and layers instead")
+            raise OptionError("no budget for link prediction", "one", "give hidden and layers instead")
     else:
         options["budget"] = "100K" if budget is None and recipe is None else budget
     cells = []
     for lrga in (False, True):
         given = {"model": model, "lrga": lrga, "data_options": data_options, "recipe": recipe, **options}
         config = make_config(name, **given)
-        labels = {"dataset": config.data.name, "model": model_label(config)}
-        if budget_shown := budget_label(config):
-            labels["budget"] = budget_shown
+        labels = {"dataset": config.data.name, "model": model_label(config), "budget": budget_label(config)}
+        labels = {key: value for key, value in labels.items() if value}
         cells.append(cell_beside(reference, labels=labels, config=config, seeds=SEEDS if seeds is None else seeds))
     title = f"{model_label(cells[0].config)} on {cells[0].config.data.name}, with and without LRGA"
     if options.get("hidden") is not None:
@@ -69,10 +68,10 @@ def compare(
             ``module:factory``).
         model: ``"gcn"`` (the default without a recipe), ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``.
         budget: ``"100K"`` (the default), ``"500K"`` or a number of parameters.
-        recipe: ``"modern"``: both by this recipe, which has a budget of its own.
-        seeds: By default only 41.
-        output: Folder of run folders and records; runs that are already done there are skipped.
-        data: The graphs themselves, in place of those that ``name`` names.
+        recipe: ``"modern"``: both networks use this recipe with its own budget.
+        seeds: By default 41.
+        output: Folder of run folders and records; finished runs in it are skipped.
+        data: Graphs to use instead of those of ``name``.
         data_options: Options of the data set, such as ``{"sizes": (1500, 250, 250)}``.
         reference: Published numbers for the table; the paper's are ``lrga.paper.THE_PAPER``.
         time_limit: Minutes for both together; repeat the call to resume.

@@ -1,10 +1,10 @@
 """A campaign of your own as one file, TOML or Python.
 
-TOML names the runs, each by any options of training; ``common`` holds what all share::
+A TOML file lists the runs by their training options; ``common`` holds the shared options::
 
     title = "Link prediction on ogbl-ddi"
     seeds = [0, 1, 2]
-    published = "published.toml"        # beside this file; may be left out
+    published = "published.toml"        # path relative to this file; optional
     [common]
     dataset = "ogbl-ddi"
     [[cell]]
@@ -24,24 +24,31 @@ from pathlib import Path
 from typing import Any
 
 from lrga.errors import DataError, OptionError
-from lrga.experiments.cell import cell_beside, model_label
+from lrga.experiments.cell import cell_beside, model_label, refuse_taken
 from lrga.experiments.published import PublishedTable, Reference, read_settings
 from lrga.experiments.study import Study
-from lrga.training.presets import make_config
+from lrga.training.presets import make_config, runs_of_a_table
 
 _KEYS = {"title", "seeds", "published", "common", "cell"}
 
 
+@runs_of_a_table()
 def read_study(
-    path: str | Path, *, seeds: Iterable[int] | None = None, published: str | Path | None = None, **options: Any
+    path: str | Path,
+    *,
+    seeds: Iterable[int] | None = None,
+    published: str | Path | None = None,
+    data_options: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Study:
-    """The campaign of a file.
+    """Reads a campaign from a file.
 
     Args:
-        path: A ``.toml`` or a ``.py`` file, which is run.
-        seeds: Other seeds than the file's.
-        published: Another table of published numbers than the file's.
-        **options: Options of training that win over the file's.
+        path: A ``.toml`` file, or a ``.py`` file, which is executed.
+        seeds: Seeds instead of the file's.
+        published: Published numbers to use instead of the file's.
+        data_options: Options of the data set that override the file's.
+        **options: Options of training that override the file's.
     """
     path = Path(path)
     reference = None if published is None else PublishedTable.read(published)
@@ -49,16 +56,19 @@ def read_study(
         study = _of_python(path)
         if reference is not None:
             study = replace(study, cells=tuple(replace(c, published=reference.number(c.config)) for c in study.cells))
-        cells = [replace(c, config=c.config.changed(**options)) for c in study.cells] if options else study.cells
+        cells = [
+            replace(c, config=make_config(None, c.config, data_options=data_options, **options)) for c in study.cells
+        ]
         return replace(study, cells=tuple(cells if seeds is None else (replace(c, seeds=tuple(seeds)) for c in cells)))
     values = read_settings(path)
     if unknown := sorted(set(values) - _KEYS):
-        raise DataError(f"{', '.join(sorted(_KEYS))} in {path}", unknown[0], "choose among these")
+        raise DataError(f"{', '.join(sorted(_KEYS))} in {path}", unknown[0], "choose one of these")
     if not isinstance(values.get("cell"), list) or not values["cell"]:
         raise DataError(f"cells in {path}", "none", "write one [[cell]] for each row of the table")
     if reference is None and "published" in values:
         reference = PublishedTable.read(path.parent / values["published"])
     chosen = values.get("seeds", [41]) if seeds is None else tuple(seeds)
+    options["data_options"] = {key: value for key, value in (data_options or {}).items() if value is not None}
     cells = [_cell(values.get("common", {}) | cell, options, chosen, reference, path) for cell in values["cell"]]
     return Study(title=str(values.get("title", path.stem)), cells=tuple(cells))
 
@@ -67,12 +77,14 @@ def _cell(
     values: Mapping[str, Any], options: Mapping[str, Any], seeds: Iterable[int], reference: Reference | None, path: Path
 ) -> Any:
     known = dict(values)
+    refuse_taken(known, seed="seeds", name="dataset")
     name, labels, own = known.pop("dataset", None), known.pop("labels", None), known.pop("seeds", seeds)
     if name is None:
         raise DataError(f"the dataset of every cell in {path}", "none", 'write dataset = "…" in [common]')
-    config = make_config(str(name), **(known | dict(options)))
-    usual = {"dataset": config.data.name, "model": model_label(config)}
-    return cell_beside(reference, labels=labels or usual, config=config, seeds=own)
+    both = {**known.get("data_options", {}), **options["data_options"]}
+    config = make_config(str(name), **{**known, **options, "data_options": both})
+    labels = labels or {"dataset": config.data.name, "model": model_label(config)}
+    return cell_beside(reference, labels=labels, config=config, seeds=own)
 
 
 def _of_python(path: Path) -> Study:

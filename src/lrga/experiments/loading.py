@@ -1,4 +1,4 @@
-"""Runs wherever they lie: records and run folders, read once each, and put beside the cells that they belong to."""
+"""Finds runs: reads records and run folders, each once, and assigns them to cells."""
 
 import json
 import os
@@ -19,28 +19,28 @@ from lrga.experiments.published import Reference
 from lrga.experiments.recording import UNFINISHED, record_of_folder
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, RUN_NAME, RunRecord
 from lrga.experiments.sheet import value_text
-from lrga.experiments.table import DETAILED, RECORDED, Row, Table
+from lrga.experiments.table import DETAILED, RECORDED, SEEDS, Row, Table
 from lrga.io import limits
 from lrga.tasks.task import METRICS, Metric
 from lrga.training.config import TrainingConfig, essence
 
-# What a damaged file can raise while it is read; anything else is a fault of ours and must be seen.
+# Errors that reading a damaged file can raise; any other error is a bug of lrga and is not hidden.
 DAMAGE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, OverflowError)
 _SKIPPED_FOLDERS = {"checkpoints", "tensorboard", "__pycache__"}
 _RUN_FILES = ("metrics.jsonl", "model.json", "result.json", "environment.json")
-PATIENCE = 2.0  # seconds between two words of progress
-_LARGEST = 50_000_000  # bytes of a JSON file that may be a record
+PATIENCE = 2.0  # seconds between two progress messages
+_LARGEST = 50_000_000  # bytes; larger JSON files are no records
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run that was found: its record, be it read from a file or made of its folder.
+    """A run that was found, with its record, read from a file or made from its folder.
 
     Attributes:
-        record: All that is known of it.
-        place: Where it was read from.
-        faults: What could not be read of its folder.
-        name: Of the run, with the place behind it where several runs share a name.
+        record: The record of the run.
+        place: Path that it was read from.
+        faults: Errors from reading its folder.
+        name: Name of the run; if several runs share a name, followed by the place.
     """
 
     record: RunRecord
@@ -58,23 +58,23 @@ class Run:
 
     @property
     def metric(self) -> Metric | None:
-        """What is measured, ``None`` where the run never came so far."""
+        """The metric, or ``None`` if the run ended too early."""
         return None if self.record.metric is None else METRICS[self.record.metric]
 
     @property
     def finished(self) -> bool:
-        """Whether it reached its end: only such runs are averaged."""
+        """Whether the run finished; only finished runs are averaged."""
         return self.record.status == FINISHED and self.record.last is not None and self.record.metric is not None
 
     @cached_property
     def identity(self) -> str:
-        """Equal for a run folder and the record that was made of it, different for runs that compute something else."""
+        """A key: equal for a run folder and its record, different for runs with other options."""
         return json.dumps([self.record.run, essence(self.config)], sort_keys=True)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that could not be read: where, why, and whether it is the record of a run."""
+    """A file that could not be read: path, reason, and whether it is the record of a run."""
 
     place: str
     reason: str
@@ -83,12 +83,12 @@ class Problem:
 
 @dataclass
 class Collection:
-    """All that was found.
+    """Everything that was found.
 
     Attributes:
         runs: One entry per run, even if both its folder and its record were found.
         others: JSON files that are not records of runs, such as those of benchmarks.
-        problems: What could not be read.
+        problems: Files that could not be read.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Collection:
 
     @property
     def unfinished(self) -> list[Run]:
-        """Runs that can be continued."""
+        """Runs that can be resumed."""
         return [run for run in self.runs if not run.finished and run.record.status not in (FAILED, DIVERGED)]
 
 
@@ -111,7 +111,7 @@ def collect(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = 
 
     Args:
         paths: Run folders, records, or folders of them.
-        say: Is told every two seconds how far it is.
+        say: Called with a progress message every two seconds.
 
     Raises:
         DataMissingError: A path does not exist.
@@ -119,7 +119,7 @@ def collect(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = 
     found, seen, told = Collection(), set(), time.monotonic()
     for path in map(Path, paths):
         if not path.exists():
-            remedy = "name a run folder, a record (.json) or a folder of them"
+            remedy = "pass a run folder, a record (.json) or a folder of them"
             raise DataMissingError(f"runs at {path}", "no such file or folder", remedy)
         for place in _places(path):
             if (real := os.path.realpath(place)) not in seen:
@@ -129,16 +129,16 @@ def collect(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = 
                     told = time.monotonic()
                     say(f"{len(seen):,} files and folders read")
     runs = _once_each(found.runs)
-    counts = Counter(run.name for run in runs)  # different runs of one name get their place behind it
+    counts = Counter(run.name for run in runs)  # different runs with one name are told apart by their path
     found.runs = [replace(run, name=f"{run.name} ({run.place})") if counts[run.name] > 1 else run for run in runs]
     return found
 
 
 def load_runs(paths: Iterable[str | Path]) -> list[Run]:
-    """Every run below the paths, in order of time.
+    """Every run below the paths, sorted by time.
 
     Raises:
-        DataMissingError: A path is not there.
+        DataMissingError: A path does not exist.
         DataError: A record is damaged.
 
     Example:
@@ -149,12 +149,12 @@ def load_runs(paths: Iterable[str | Path]) -> list[Run]:
     found = collect(paths)
     for problem in found.problems:
         if problem.record:
-            raise DataError(f"a sound record in {problem.place}", problem.reason, "restore the file, or take it away")
+            raise DataError(f"an undamaged record in {problem.place}", problem.reason, "restore the file, or remove it")
     return sorted(found.runs, key=lambda run: (run.record.time, run.place))
 
 
 def _places(path: Path) -> Iterator[Path]:
-    """Run folders and JSON files at or below ``path``, in order of their names."""
+    """Run folders and JSON files at or below ``path``, sorted by name."""
     if path.is_file() or (path / "config.json").is_file():
         yield path
         return
@@ -164,7 +164,7 @@ def _places(path: Path) -> Iterator[Path]:
             folders.clear()
             yield here
             continue
-        if MANIFEST_FILE in files:  # a data set, as `lrga demo` keeps beside its runs
+        if MANIFEST_FILE in files:  # a data set, as `lrga demo` stores next to its runs
             folders.clear()
             continue
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith("."))
@@ -200,7 +200,7 @@ def _read_file(path: Path, found: Collection) -> None:
 
 
 def _once_each(runs: list[Run]) -> list[Run]:
-    """Of a folder and its records the one that says most; how it failed is known to the record alone."""
+    """Of a folder and its records, the most complete one; only a record tells how a run failed."""
     kept: dict[str, Run] = {}
     for run in runs:
         other = kept.get(run.identity)
@@ -210,7 +210,7 @@ def _once_each(runs: list[Run]) -> list[Run]:
 
 def _merged(a: Run, b: Run) -> Run:
     finished = [run for run in (a, b) if run.finished]
-    if finished:  # of two that are finished the record, else the first
+    if finished:  # of two finished ones the record, else the first
         return min(finished, key=lambda run: (Path(run.place).is_dir(), run.record.time))
 
     def said(run: Run) -> tuple[int, int, int]:
@@ -231,18 +231,18 @@ def _outcome(run: Run) -> Outcome:
     return Outcome(name=run.name, config=run.config, status=run.record.status, record=run.record)
 
 
-def rows_of(cells: Sequence[Cell], runs: Iterable[Run]) -> list[Row]:
-    """The cells with their runs; seeds that are no cell's own count too where their runs are finished."""
+def rows_of(cells: Sequence[Cell], runs: Iterable[Run], *, more_seeds: bool = True) -> list[Row]:
+    """The cells with their runs; with ``more_seeds`` also finished runs with seeds that no cell lists."""
     by_key: dict[str, dict[int, Run]] = {}
     for run in runs:
         seeds = by_key.setdefault(key_of(run.config), {})
         before = seeds.get(run.record.seed)
-        if before is None or not before.finished:  # of several runs of a seed the first that is finished, else the last
+        if before is None or not before.finished:  # of several runs of a seed: the first finished one, else the last
             seeds[run.record.seed] = run
     rows = []
     for cell in cells:
         seeds = by_key.get(key_of(cell.config), {})
-        more = [seed for seed in sorted(seeds) if seed not in cell.seeds and seeds[seed].finished]
+        more = [seed for seed in sorted(seeds) if more_seeds and seed not in cell.seeds and seeds[seed].finished]
         own = replace(cell, seeds=(*cell.seeds, *more))
         outcomes = [
             _outcome(seeds[config.run.seed])
@@ -255,9 +255,9 @@ def rows_of(cells: Sequence[Cell], runs: Iterable[Run]) -> list[Row]:
 
 
 def grouped_rows(runs: Iterable[Run], reference: Reference | None = None) -> list[Row]:
-    """A row for each configuration, whatever the seed, in order of data set, budget and network.
+    """One row per configuration (all its seeds), sorted by data set, budget and network.
 
-    Labels are the data set and the network with its budget; where two share them, with the options in which they
+    Labels are the data set and the network with its budget. Rows that share these labels also show the options that
     differ.
     """
     groups: dict[str, list[Run]] = {}
@@ -267,11 +267,11 @@ def grouped_rows(runs: Iterable[Run], reference: Reference | None = None) -> lis
     configs = [group[0].config for group in ordered]
     rows = []
     for group, label in zip(ordered, network_labels(configs), strict=True):
-        members = sorted(group, key=lambda run: run.record.seed)
+        members = sorted(group, key=lambda run: (run.record.seed, run.record.time, run.place))
         labels = {"dataset": members[0].config.data.name, "model": label}
         seeds = list(dict.fromkeys(run.record.seed for run in members))
         cell = cell_beside(reference, labels=labels, config=members[0].config, seeds=seeds)
-        if cell.published is not None and not cell.deviations():  # the protocol's own network needs no further word
+        if cell.published is not None and not cell.deviations():  # the network of the protocol needs no further label
             cell = replace(cell, labels={**labels, "model": label.partition(" (")[0]})
         rows.append(Row(cell=cell, outcomes=tuple(map(_outcome, members))))
     return rows
@@ -283,7 +283,7 @@ def _order(config: TrainingConfig) -> tuple[Any, ...]:
 
 
 def network_labels(configs: Sequence[TrainingConfig], *ignored: str) -> list[str]:
-    """Network and budget; where two share them on one data set, the options in which they differ too."""
+    """Network and budget; if two on one data set share them, also the options that differ."""
     alike: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     names = [(config.data.name, model_label(config), budget_label(config)) for config in configs]
     options = [flat_options(config, *ignored) for config in configs]
@@ -304,7 +304,7 @@ def _word(option: str) -> str:
 
 
 def rank_series(rows: Sequence[Row]) -> list[tuple[str, list[tuple[int, Row]]]]:
-    """Networks with results at two or more ranks: a label, and the rows by their rank."""
+    """Networks with results at two or more ranks: for each a label, and its rows by rank."""
     groups: dict[str, dict[int, Row]] = {}
     for row in rows:
         config = row.cell.config
@@ -326,15 +326,15 @@ def table_of_runs(
     done: bool = False,
     seeds: Sequence[int] | None = None,
 ) -> Table:
-    """The table of some cells from runs that :func:`load_runs` has found; nothing is trained.
+    """The table of some cells, from runs that :func:`load_runs` found; nothing is trained.
 
     Args:
-        title: Of the table.
-        cells: Its rows.
-        runs: Those that belong to other cells are passed over.
-        detailed: Whether the best epoch in validation and training stand beside the test.
-        done: Whether only cells with finished runs are shown, with few notes.
-        seeds: Only runs of these; by default of all seeds that were run.
+        title: Title of the table.
+        cells: The rows of the table.
+        runs: Runs; those of other cells are ignored.
+        detailed: Whether to add columns for the best epoch in validation and for training.
+        done: Whether to show only cells with finished runs, with few notes.
+        seeds: Only runs with these seeds; by default all.
 
     Example:
         >>> import tempfile
@@ -347,3 +347,17 @@ def table_of_runs(
     shown = tuple(row for row in rows if row.finished or not done)
     columns = DETAILED if detailed else RECORDED
     return Table(title=title, rows=shown, columns=columns, hidden=len(rows) - len(shown), brief=done)
+
+
+def table_of_seeds(
+    config: TrainingConfig, folders: Mapping[int, Path], reference: Reference, remarks: Sequence[str] = ()
+) -> Table:
+    """The table of a configuration with several seeds, each in its run folder: one row per seed, and one for all."""
+    whole = cell_beside(reference, labels={"seed": "all"}, config=config, seeds=folders)
+    single = [replace(whole, labels={"seed": str(seed)}, seeds=(seed,), published=None) for seed in folders]
+    runs = collect(path for path in folders.values() if path.exists()).runs
+    rows = rows_of([*single, whole], runs, more_seeds=False)
+    metric, spread = rows[-1].metric, rows[-1].spread()
+    title = f"test {metric.name}: {spread.text(metric.decimals)}" if spread else "no run has finished yet"
+    columns = tuple(c for c in SEEDS if whole.published is not None or c not in ("published", "diff"))
+    return Table(title=title, rows=tuple(rows), columns=columns, remarks=tuple(remarks))

@@ -23,7 +23,7 @@ _PARSERS: dict[type, tuple[str, Callable[[str], Any]]] = {
 
 
 def check_option(key: str) -> None:
-    """Refuses a name that is no option, listing those that are."""
+    """Raises an error that lists the options if ``key`` is none of them."""
     if key not in SECTION_OF:
         listed = ", ".join(sorted(SECTION_OF))
         raise OptionError(f"an option of training, one of {listed}", repr(key), "choose one of these")
@@ -48,25 +48,25 @@ def parse_grid(texts: Sequence[str]) -> dict[str, list[Any]]:
     """
     grid = {}
     for key, text in _pairs(texts, "rank=0,10,30"):
-        if Mapping in _kinds(key):  # JSON has commas of its own
+        if Mapping in _kinds(key):  # JSON contains commas itself
             values = [parse_value(key, json.dumps(entry)) for entry in _json(key, f"[{text}]")]
         else:
             values = [parse_value(key, part.strip()) for part in text.split(",") if part.strip()]
         if not values:
             raise OptionError(f"values for {key}, separated by commas", repr(text), "write for example rank=0,10,30")
         if len({json.dumps(value) for value in values}) < len(values):
-            raise OptionError(f"different values for {key}", text, "name each value once")
+            raise OptionError(f"different values for {key}", text, "give each value once")
         grid[key] = values
     return grid
 
 
 def merge_settings(named: Mapping[str, Any], texts: Sequence[str], *, elsewhere: Sequence[str] = ()) -> dict[str, Any]:
-    """Options that have a name of their own on the command line, without those left out, and the settings.
+    """Options with their own flag on the command line, without those left out, together with those of ``--set``.
 
     Args:
-        named: The former.
-        texts: The latter, as typed.
-        elsewhere: Options that cannot be settings, as the command line asks for them otherwise.
+        named: Options with their own flag.
+        texts: Values of ``--set``, as typed.
+        elsewhere: Options that ``--set`` does not accept, because the command has another way to set them.
 
     Example:
         >>> merge_settings({"device": "cpu", "preset": None}, ["dropout=0.1"])
@@ -75,14 +75,14 @@ def merge_settings(named: Mapping[str, Any], texts: Sequence[str], *, elsewhere:
     given = {key: value for key, value in named.items() if value is not None}
     settings = parse_settings(texts)
     if taken := [key for key in elsewhere if key in settings]:
-        raise OptionError(f"{taken[0]} as the command line asks for it", f"--set {taken[0]}", "see --help")
+        raise OptionError(f"{taken[0]} by its own option", f"--set {taken[0]}", "see --help")
     if twice := sorted(set(given) & set(settings)):
-        raise OptionError(f"{twice[0]} once", "twice", "leave --set out for it")
+        raise OptionError(f"{twice[0]} once", "twice", "remove it from --set")
     return given | settings
 
 
 def parse_seeds(texts: Sequence[str] | None, more: Sequence[str] = ()) -> tuple[int, ...] | None:
-    """Seeds as typed, ``41,95`` or ``41 95``: of the latter the command line hands over all but the first apart.
+    """Seeds as typed, ``41,95`` or ``41 95``; of the latter, all but the first arrive in ``more``.
 
     Example:
         >>> parse_seeds(["41,95"]), parse_seeds(["41"], ["95", "12"]), parse_seeds(None)
@@ -103,7 +103,7 @@ def parse_seeds(texts: Sequence[str] | None, more: Sequence[str] = ()) -> tuple[
 
 
 def parse_value(key: str, text: str) -> Any:
-    """The value that ``text`` means for the option ``key``, by the option's own type.
+    """Converts ``text`` to the type of the option ``key``.
 
     Example:
         >>> parse_value("budget", "500k"), parse_value("max_epochs", "12"), parse_value("hidden", "none")
@@ -135,7 +135,7 @@ def parse_value(key: str, text: str) -> Any:
 
 
 def _kinds(key: str) -> tuple[Any, ...]:
-    """The types that an option may have."""
+    """The types that an option accepts."""
     check_option(key)
     hint = get_type_hints(_SECTIONS[SECTION_OF[key]])[key]
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)

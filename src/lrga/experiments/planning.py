@@ -1,4 +1,4 @@
-"""What a campaign would run, without running it."""
+"""The plan of a campaign: what it would run."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from lrga.training.problems.data import Given, load_source, plan_network
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedCell:
-    """A cell, its network to the last number, and how its runs stand."""
+    """A cell, the exact size of its network, and the state of its runs."""
 
     cell: Cell
     network: Architecture
@@ -26,7 +26,7 @@ class PlannedCell:
     outcomes: tuple[Outcome, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The fields as JSON values."""
         config, published = self.cell.config, self.cell.published
         return {
             **cell_json(self.cell),
@@ -53,17 +53,17 @@ class CampaignPlan(Tabular):
 
     @property
     def notes(self) -> list[str]:
-        """How much there is to do, and how."""
+        """Lines about the runs that remain and the settings."""
         outcomes = [outcome for cell in self.cells for outcome in cell.outcomes]
         counts = Counter(outcome.status for outcome in outcomes)
         stand = ", ".join(f"{count} {status}" for status, count in counts.items())
         return [
-            f"{len(outcomes)} {'run' if len(outcomes) == 1 else 'runs'}: {stand}.",
-            *general_notes([cell.cell for cell in self.cells], []),
+            f"{len(outcomes)} {'run' if len(outcomes) == 1 else 'runs'}: {stand or 'nothing to do'}.",
+            *(general_notes([cell.cell for cell in self.cells], []) if self.cells else ()),
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The plan as JSON values."""
         return {"title": self.title, "cells": [cell.to_json() for cell in self.cells], "notes": self.notes}
 
     def flat(self) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ class CampaignPlan(Tabular):
         return [{k: values[k] for k in keys} | {"seeds": " ".join(map(_seed, c.outcomes))} for c, values in rows]
 
     def sheet(self) -> Sheet:
-        """The plan as words, with its notes."""
+        """The plan as a sheet of strings, with its notes."""
         ranked = any("rank" in cell.cell.labels for cell in self.cells)  # then κ has a column already
         patient = any(cell.cell.config.option("schedule") == "plateau" for cell in self.cells)
         schedule = ("batch", *(("patience",) if patient else ()), "epochs ≤")
@@ -93,12 +93,12 @@ class CampaignPlan(Tabular):
 
 
 def _seed(outcome: Outcome) -> str:
-    """The seed, marked where there is nothing to do."""
+    """The seed, marked if its run is done."""
     return f"({outcome.config.run.seed})" if outcome.status == "finished" else str(outcome.config.run.seed)
 
 
 def plan_cells(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], *, data: Given = None) -> CampaignPlan:
-    """The plan of a campaign whose runs stand as ``outcomes``. A named data set is not built; own data are read."""
+    """The plan of a campaign in the state ``outcomes``. Named data sets are not built; own data are read."""
     planned, known = [], dict[str, Given]()
     for row in table_of(title, cells, outcomes).rows:
         cell = row.cell

@@ -1,6 +1,6 @@
-"""Published numbers beside runs: the number a run is compared with, and the configuration it was made with.
+"""Published numbers: the number a run is compared with, and the configuration behind that number.
 
-A table of your own is a small file, TOML or JSON, given with ``--published``::
+Your own table is a small TOML or JSON file, passed with ``--published``::
 
     source = "OGB leaderboard for ogbl-ddi, snap.stanford.edu/ogb"
     [[result]]
@@ -11,22 +11,23 @@ A table of your own is a small file, TOML or JSON, given with ``--published``::
     std = 0.0507
     seeds = 10
 
-A row stands beside every run whose options are those that it names: ``dataset``, and any options of training.
+A result applies to every run with the same options: ``dataset``, and any options of training.
 """
 
+import math
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrga.data.datasets.spec import dataset_name
-from lrga.errors import DataError, DataMissingError
+from lrga.data.datasets.spec import dataset_name, dataset_specs
+from lrga.errors import DataError, DataMissingError, DTypeError, OptionError
 from lrga.io import limits
 from lrga.io.documents import is_number
-from lrga.models.embeddings import EMBEDDINGS
-from lrga.models.zoo import model_name
-from lrga.training.config import SECTION_OF, TrainingConfig
+from lrga.training.config import DataConfig, LinkConfig, TrainingConfig
+from lrga.training.presets import full_name, plain_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +35,10 @@ class Published:
     """A published result.
 
     Attributes:
-        mean: Over the seeds.
-        std: Over the seeds, ``None`` if not given.
-        seeds: How many.
-        source: Where it stands: a table, a leaderboard, an address.
+        mean: Mean over the seeds.
+        std: Standard deviation over the seeds, or ``None``.
+        seeds: Number of seeds.
+        source: Its source: a table, a leaderboard, a URL.
     """
 
     mean: float
@@ -46,11 +47,11 @@ class Published:
     source: str = ""
 
     def to_json(self) -> dict[str, float | None]:
-        """Mean and deviation, as tables write them."""
+        """Mean and standard deviation, in the form of the tables."""
         return {"mean": self.mean, "std": self.std}
 
     def text(self, decimals: int) -> str:
-        """``76.01 ± 0.67``; a deviation too small for the decimals gets as many as it needs.
+        """``76.01 ± 0.67``; a small standard deviation gets as many decimals as it needs.
 
         Example:
             >>> Published(mean=85.76, std=0.001).text(2)
@@ -64,23 +65,23 @@ class Published:
 
 
 class Reference:
-    """Where published numbers come from; this one has none."""
+    """A source of published numbers; the base class has none."""
 
     def number(self, config: TrainingConfig) -> Published | None:
-        """The published number that a run of ``config`` repeats."""
+        """The published number for a run of ``config``."""
 
     def protocol(self, config: TrainingConfig) -> TrainingConfig | None:
-        """The configuration that number was made with, as far as it is known: the table lists the differences."""
+        """The configuration of the published number, if known; the table lists the differences."""
 
 
 @dataclass(frozen=True)
 class PublishedTable(Reference):
-    """Numbers of a file: each with the options that a run beside it has."""
+    """Published numbers of a file, each with the options of the runs that it applies to."""
 
     rows: tuple[tuple[Mapping[str, Any], Published], ...]
 
     def number(self, config: TrainingConfig) -> Published | None:
-        """Of the rows whose options are all the run's, the one that names most."""
+        """Among the results whose options all match the run, the one with the most options."""
         fits = [(len(options), found) for options, found in self.rows if _fits(options, config)]
         return max(fits, key=lambda pair: pair[0])[1] if fits else None
 
@@ -89,6 +90,8 @@ class PublishedTable(Reference):
         """Reads a TOML or JSON file; see the module for its form."""
         values = read_settings(path)
         results = values.get("result") if isinstance(values, Mapping) else None
+        if unknown := sorted(set(values) - {"source", "result"}) if results else []:
+            raise DataError(f"source and [[result]] in {path}", unknown[0], "choose one of these")
         if not isinstance(results, list) or not results:
             raise DataError(f"results in {path}", "none", "write one [[result]] for each published number")
         rows = []
@@ -107,32 +110,34 @@ def read_settings(path: str | Path) -> Any:
             return limits.read_json(path)
         return tomllib.loads(limits.read_bytes(path).decode("utf-8"))
     except ValueError as error:
-        raise DataError(f"TOML or, in a .json file, JSON in {path}", str(error), "mend the file") from error
+        raise DataError(f"TOML or, in a .json file, JSON in {path}", str(error), "correct the file") from error
 
 
-_NUMBERS = ("mean", "std", "seeds")
+_NUMBERS = {"mean": (-math.inf, float), "std": (0, float), "seeds": (1, int)}  # with the minimum of each
 
 
 def _row(result: Any, source: str, where: str) -> tuple[Mapping[str, Any], Published]:
-    if not isinstance(result, Mapping) or not is_number(result.get("mean")) or "dataset" not in result:
-        raise DataError(f"dataset and mean in {where}", repr(result)[:80], 'write dataset = "…" and mean = …')
-    for key in _NUMBERS:
-        if key in result and not is_number(result[key]):
-            raise DataError(f"a number for {key} in {where}", repr(result[key])[:80], "write a number")
+    is_row = isinstance(result, Mapping) and result.get("dataset") and result.get("mean") is not None
+    if not is_row or "name" in result:  # which is another word for the data set
+        raise DataError(f"dataset, not name, and mean in {where}", repr(result)[:80], 'write dataset = "…", mean = …')
+    numbers: dict[str, Any] = {}
+    for key, (least, kind) in _NUMBERS.items():
+        value = result.get(key)
+        if value is not None and not (is_number(value) and value >= least and value == kind(value)):
+            words = f"{'a number' if kind is float else 'an integer'}{'' if key == 'mean' else f' of at least {least}'}"
+            raise DataError(f"{words} for {key} in {where}", repr(value)[:80], f"write {words}")
+        numbers[key] = None if value is None else kind(value)
     options = {key: value for key, value in result.items() if key not in (*_NUMBERS, "dataset", "source")}
-    if unknown := [key for key in options if key not in SECTION_OF]:
-        listed = ", ".join(sorted(SECTION_OF))
-        raise DataError(f"options of training in {where}, of {listed}", unknown[0], "choose one of these")
-    if isinstance(options.get("model"), str) and options["model"].lower() not in EMBEDDINGS:
-        options["model"] = model_name(options["model"])
-    name = str(result["dataset"])
-    found = Published(
-        mean=float(result["mean"]),
-        std=None if result.get("std") is None else float(result["std"]),
-        seeds=result.get("seeds"),
-        source=str(result.get("source", source)),
-    )
-    return {"name": dataset_name(name) or name, **options}, found
+    name = full_name(str(result["dataset"]))
+    if dataset_name(name) is None and not re.search(r"[/\\:.]", name):  # no known data set, file or module
+        listed = ", ".join(dataset_specs())
+        raise DataError(f"a data set in {where}, one of {listed}, or the path of your own", repr(name), "correct it")
+    try:
+        config = TrainingConfig(data=DataConfig(name=name), link=LinkConfig()).changed(**plain_options(options))
+    except (OptionError, DTypeError) as error:
+        raise DataError(f"{error.expected} in {where}", error.got, error.remedy) from error
+    found = Published(**numbers, source=str(result.get("source", source)))
+    return {key: config.option(key) for key in ("name", *options)}, found
 
 
 def _fits(options: Mapping[str, Any], config: TrainingConfig) -> bool:

@@ -1,4 +1,4 @@
-"""From a run folder to its record: of a run that a campaign made, or of any folder, however damaged."""
+"""Creates the record of a run from its folder, also if the folder is damaged."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ from lrga.training.config import PLACE_OPTIONS, TrainingConfig, essence
 from lrga.training.problems.data import AnyTask
 from lrga.training.runs.folder import RunFolder
 
-UNFINISHED = "unfinished"  # of a run folder without a result
+UNFINISHED = "unfinished"  # status of a run folder without a result
 COLUMNS = tuple(field.name for field in fields(EpochRecord) if field.name != "numbers")
 
 
 class Witness(Callback):
-    """Remembers what a run says of itself when it begins."""
+    """Keeps the facts that a run reports at its start."""
 
     def __init__(self) -> None:
         self.facts: RunFacts | None = None
@@ -43,30 +43,30 @@ def make_record(
     given: bool = False,
     seconds: float | None = None,
 ) -> RunRecord:
-    """The record of a run as its folder has it.
+    """The record of a run, from the files in its folder.
 
     Args:
         config: The run's configuration.
-        folder: Its run folder, which need not hold anything where the run failed early.
-        status: How it ended.
-        reason: Why.
-        published: The published number beside it.
-        facts: What the run said when it began.
-        given: Whether the graphs were passed in, so that the name of the data says nothing of where they come from.
-        seconds: Spent on it; by default what its epochs took.
+        folder: Its run folder; may be empty if the run failed early.
+        status: Its final status.
+        reason: Reason for the status.
+        published: The published number, if any.
+        facts: Facts that the run reported at its start.
+        given: Whether the graphs were passed in; the name of the data does not tell their origin then.
+        seconds: Duration; by default that of its epochs.
     """
     home = RunFolder(folder)
     try:
         history, environment = home.history(), home.environments()
         network, task, checksum = home.model_facts() if home.holds_a_run else (None, None, None)
     except CheckpointError:
-        if status != FAILED:  # a folder that cannot be read is a failed run, not the end of the campaign
+        if status != FAILED:  # an unreadable folder is a failed run and does not end the campaign
             raise
         history, environment, network, task, checksum = (), [], None, None, None
     words = ("model", "budget", "lrga", "preset", "wiring") if config.budget is not None else ("model", "lrga")
     model: dict[str, Any] = {key: getattr(config.model, key) for key in words}
     if network is not None:
-        counted = network.size() if facts is None and history else None  # one that never began may be impossible
+        counted = network.size() if facts is None and history else None  # its options may be impossible
         model |= {"parameters": counted if facts is None else facts.parameters, "architecture": network.to_json()}
     spent = history[-1].elapsed if history else 0.0
     best = None if task is None else best_epoch(history, task)
@@ -91,14 +91,14 @@ def make_record(
 
 
 def recorded_options(config: TrainingConfig) -> dict[str, Any]:
-    """All options; folders of this machine say nothing to others, so they take their defaults."""
+    """All options; folders of this machine are replaced by their defaults."""
     values = essence(config)
     values["run"] |= {key: getattr(config.run, key) for key in PLACE_OPTIONS["run"]}
     return values
 
 
 def best_epoch(history: Sequence[EpochRecord], task: AnyTask) -> EpochRecord | None:
-    """The first epoch with the best metric in validation."""
+    """The first epoch with the best validation metric."""
     best: EpochRecord | None = None
     for record in history:
         if task.is_better(record.val_metric, None if best is None else best.val_metric):
@@ -107,7 +107,7 @@ def best_epoch(history: Sequence[EpochRecord], task: AnyTask) -> EpochRecord | N
 
 
 def _data_facts(config: TrainingConfig, facts: RunFacts | None, *, given: bool) -> dict[str, Any]:
-    """Name and options, numbers of graphs; of a named set also its recipe, with the checksum of every file."""
+    """Name, options and number of graphs; for a named data set also its recipe with the checksum of every file."""
     data = config.data
     dataset = None if given else dataset_name(data.name)
     found: dict[str, Any] = {"name": dataset or data.name, "options": dict(data.options)}
@@ -123,17 +123,17 @@ def _data_facts(config: TrainingConfig, facts: RunFacts | None, *, given: bool) 
             "built_from": None if source is None else Path(source).name,
             "files": {name: file.sha256 for name, file in manifest.files.items()},
         }
-        found["note"] = manifest.notes.get("note", "")  # it depends on what the set was built from
+        found["note"] = manifest.notes.get("note", "")  # depends on the source files
         if config.budget is not None and graphs is None:
             graphs = {split: manifest.notes["statistics"][split]["graphs"] for split in SPLITS}
     return found | {"graphs": graphs}
 
 
 def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
-    """The record of a run folder, finished or not, however damaged, and what could not be read of it.
+    """The record of a run folder, finished, unfinished or damaged, and the errors from reading it.
 
     Raises:
-        CheckpointError, OptionError: Where there is no sound configuration.
+        CheckpointError, OptionError: There is no valid configuration.
     """
     home, faults = RunFolder(path), []
 
@@ -152,7 +152,7 @@ def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
     environment = sound("environment.json", home.environments, [])
     finished = result is not None and bool(epochs) and task is not None
     if result is not None and not finished:
-        faults.append("result.json stands there, but not the epochs or the task that it sums up")
+        faults.append("result.json exists, but its epochs or its task are missing")
     history = [EpochRecord(**{name: epoch[name] for name in COLUMNS}) for epoch in epochs]  # type: ignore[arg-type]
     best = None if task is None else best_epoch(history, task)
     counted = None if result is None else result.parameters
@@ -181,18 +181,18 @@ def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
 
 
 def _last_word(path: Path) -> str:
-    """The last line of the log, which says how far the run came."""
+    """The last line of the log; it shows how far the run came."""
     try:
         lines = limits.read_bytes(path).decode("utf-8", errors="replace").splitlines()
     except (OSError, DataError):
         lines = []
-    return f"last in its log: {lines[-1].strip()}" if lines else "no log"
+    return f"last line of its log: {lines[-1].strip()}" if lines else "no log"
 
 
 def read_metrics(path: str | Path) -> tuple[list[dict[str, float]], list[str]]:
-    """The sound epochs of the file, and what was wrong with its other lines.
+    """The valid epochs of the file, and the errors of its other lines.
 
-    A run that is still trained may have written half of its last line: that is no fault and left out.
+    An incomplete last line is ignored: a running training may be writing it.
 
     Example:
         >>> import tempfile
@@ -219,7 +219,7 @@ def read_metrics(path: str | Path) -> tuple[list[dict[str, float]], list[str]]:
 
 
 def _epoch(line: bytes) -> dict[str, float] | str:
-    """The numbers of a line, or why it has none."""
+    """The numbers of a line, or the reason why they cannot be read."""
     try:
         values: Any = limits.parse_json(line)
     except ValueError:

@@ -1,7 +1,7 @@
-"""One small JSON file for each finished run: how it was made and what it gave.
+"""Records: one small JSON file per run with its settings and results.
 
-A campaign's folder holds them in ``records``. ``RUN.json`` is the record of a run that reached its end; it is written
-once and never replaced. Attempts that ended otherwise stand beside it as ``RUN.attempt-1.json`` and so on.
+A campaign's folder holds them in ``records``. ``RUN.json`` is the record of a finished run; it is written
+once and never replaced. Other attempts are stored next to it as ``RUN.attempt-1.json`` and so on.
 """
 
 import math
@@ -26,9 +26,9 @@ FORMAT = 1
 FINISHED, TIME_LIMITED, FAILED, DIVERGED = "finished", "time-limited", "failed", "diverged"
 STATUSES = (FINISHED, TIME_LIMITED, FAILED, DIVERGED)
 FOLDER = "records"
-RUN_NAME = re.compile(r"-seed\d+-[0-9a-f]{10}$")  # as campaigns name runs: the end tells their options
+RUN_NAME = re.compile(r"-seed\d+-[0-9a-f]{10}$")  # names of campaign runs end with a hash of their options
 CLOCK = "%Y-%m-%dT%H:%M:%S%z"
-POINTS = 100  # epochs of a learning curve at most
+POINTS = 100  # maximum number of epochs of a learning curve
 DIGITS = 5
 _COLUMNS = ("lr", "train_loss", "train_metric", "val_loss", "val_metric", "test_metric")
 
@@ -38,23 +38,23 @@ class RunRecord:
     """Everything needed to repeat a run.
 
     Attributes:
-        run: Its name (:func:`lrga.experiments.cell.run_name`), that of its run folder too.
-        status: ``"finished"``, ``"time-limited"`` (can be continued), ``"failed"`` or ``"diverged"`` (the loss was no
+        run: Name of the run and of its run folder (:func:`lrga.experiments.cell.run_name`).
+        status: ``"finished"``, ``"time-limited"`` (can be resumed), ``"failed"`` or ``"diverged"`` (the loss was no
             longer finite).
-        reason: What ended it: the stopping rule, the time limit or the error.
-        data: Name, options, how it was made, number of graphs, checksum of the graphs.
+        reason: Why it ended: the stopping rule, the time limit or the error.
+        data: Name, options, origin, number and checksum of the graphs.
         model: Complete description of the network: name, preset, wiring, widths, exact number of parameters.
-        config: All options, but for folders of the machine.
-        seed: Of weights and order.
+        config: All options, except folders of the machine.
+        seed: Seed of weights and data order.
         metric: Name of the metric (:data:`lrga.tasks.METRICS`); accuracies are in percent.
         epochs: Epochs trained.
-        seconds: Spent on them, evaluation included.
-        last: All numbers of the last epoch; its ``test_metric`` is what most protocols report.
-        best: All numbers of the epoch that was best in validation.
-        curve: The course of training, at most :data:`POINTS` epochs of it.
+        seconds: Duration of the epochs, including evaluation.
+        last: All numbers of the last epoch; most protocols report its ``test_metric``.
+        best: All numbers of the best epoch in validation.
+        curve: The learning curves, at most :data:`POINTS` epochs.
         environment: Hardware, versions and commit of every start.
         published: Mean and standard deviation of the published number, if any.
-        time: When it ended.
+        time: End of the run.
     """
 
     run: str
@@ -76,23 +76,23 @@ class RunRecord:
 
     @property
     def test(self) -> float | None:
-        """The reported number on ``test``: of the last epoch, or of the best in validation, as the protocol has it."""
+        """The reported number on ``test``: of the last epoch or the best in validation, as the protocol says."""
         epoch = getattr(self, TrainingConfig.from_json(self.config).reported)
         return None if epoch is None else float(epoch["test_metric"])
 
     @property
     def parameters(self) -> int | None:
-        """Exact number of parameters, ``None`` where the run failed before it had a network."""
+        """Exact number of parameters, ``None`` if the run failed before the network was built."""
         return self.model.get("parameters")
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; :meth:`from_json` reads them."""
+        """The fields as JSON values; :meth:`from_json` reads them."""
         return {"format": FORMAT, **asdict(self)}
 
     @classmethod
     def from_json(cls, values: Any, *, where: str = "a record") -> "RunRecord":
-        """What :meth:`to_json` wrote; anything missing, unknown or impossible is refused by name."""
-        remedy = "restore the file, or delete it: the run is then made again"
+        """Reads the output of :meth:`to_json`; missing, unknown or impossible fields are errors that name the field."""
+        remedy = "restore the file, or delete it to repeat the run"
         known = {field.name for field in fields(cls)}
         if not isinstance(values, Mapping):
             raise DataError(f"a JSON object in {where}", type(values).__name__, remedy)
@@ -103,12 +103,12 @@ class RunRecord:
         if odd := sorted(set(given) ^ known):
             raise DataError(f"the fields of a record in {where}", f"unknown or missing: {', '.join(odd)}", remedy)
         if problem := next(_problems(given), None):
-            raise DataError(f"a sound record in {where}", problem, remedy)
+            raise DataError(f"a valid record in {where}", problem, remedy)
         return cls(**given)
 
 
 def _problems(values: Mapping[str, Any]) -> Iterator[str]:
-    """What cannot be true of a record; every check relies on those before it."""
+    """Yields what is impossible in a record; every check relies on the earlier ones."""
     types: dict[str, type | tuple[type, ...]] = {
         "run": str, "reason": str, "time": str, "data": dict, "model": dict, "config": dict, "curve": dict,
         "environment": list, "seed": int, "epochs": int, "seconds": (int, float), "last": (dict, type(None)),
@@ -122,7 +122,7 @@ def _problems(values: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} {values[key]!r}, none of {', '.join(filter(None, known))}"
     if values["epochs"] < 0 or not is_number(values["seconds"]) or values["seconds"] < 0:
         yield f"{values['epochs']} epochs in {values['seconds']} seconds"[:200]
-    names = {f.name for f in fields(EpochRecord)} - {"numbers"}  # those logged besides may be there
+    names = {f.name for f in fields(EpochRecord)} - {"numbers"}  # additional logged numbers are allowed
     for key in ("last", "best"):
         epoch: dict[str, Any] = dict.fromkeys(names, 0) if values[key] is None else values[key]
         if set(epoch) - {"numbers"} != names:
@@ -144,7 +144,7 @@ def _problems(values: Mapping[str, Any]) -> Iterator[str]:
     checksum, published, starts = values["data"].get("sha256"), values["published"], values["environment"]
     if not isinstance(checksum, str | None):
         yield f"sha256 {checksum!r} of its data"
-    numbers = [] if published is None else [published.get("mean"), published.get("std") or 0.0]  # std may be unknown
+    numbers = [] if published is None else [published.get("mean"), published.get("std") or 0.0]  # std may be missing
     if not all(map(_is_number, numbers)):
         yield f"published = {published!r}"
     for start in starts:
@@ -162,27 +162,27 @@ def _problems_of_config(values: Mapping[str, Any]) -> Iterator[str]:
     try:
         config = TrainingConfig.from_json(values["config"])
     except ValueError as error:
-        yield f"a configuration that is none: {error}"
+        yield f"an invalid configuration: {error}"
         return
     if config.run.seed != values["seed"]:
         yield f"seed {values['seed']}, but {config.run.seed} in its configuration"
     named, names = values["run"], (run_name(config), earlier_name(config))
     spec = None if config.budget is None else dataset_specs().get(config.data.name)
     if spec is not None and RUN_NAME.search(named) and named not in names:
-        yield f"run {named!r}, while its configuration is that of {names[0]!r}"
+        yield f"run {named!r}, but its configuration belongs to {names[0]!r}"
     reported = config.run.metric or (None if spec is None else spec.task.metric)
     metrics = {name.removesuffix(BY_BATCH) for name in (values["metric"], reported) if name is not None}
-    if values["metric"] is not None and len(metrics) > 1:  # version 0.1 wrote means over batches without the ending
-        yield f"metric {values['metric']!r}, where {config.data.name} has {reported!r}"
+    if values["metric"] is not None and len(metrics) > 1:  # version 0.1 wrote batch means without the suffix
+        yield f"metric {values['metric']!r}, but the metric of {config.data.name} is {reported!r}"
 
 
 def _problems_of_curve(curve: Mapping[str, Any], last: Mapping[str, Any] | None) -> Iterator[str]:
-    """Columns of different lengths, or a last point that is not the last epoch's: somebody changed one of them."""
+    """Yields columns of different lengths, or a last point that differs from the last epoch: the file was edited."""
     for name, column in curve.items():
         if not isinstance(column, list) or not all(value is None or _is_number(value) for value in column):
             yield f"{name} of the curve = {column!r}"[:200]
     if curve and ("epoch" not in curve or len({len(column) for column in curve.values()}) != 1):
-        yield f"a curve with columns of different lengths, or none of epochs: {', '.join(curve)}"
+        yield f"a curve with columns of different lengths, or no column of epochs: {', '.join(curve)}"
     if last is not None and curve.get("epoch") and curve["epoch"][-1] == last["epoch"]:
         for key, column in curve.items():
             if key in last and not _near(column[-1], last[key]):
@@ -194,7 +194,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _near(rounded: Any, number: float) -> bool:
-    """Whether a number of a curve may be this one; what is no number stands for nothing."""
+    """Whether ``value`` is valid in a curve; a non-number means a missing value."""
     try:
         return math.isclose(rounded, number, rel_tol=1e-3, abs_tol=1e-3)
     except (OverflowError, TypeError):
@@ -202,13 +202,13 @@ def _near(rounded: Any, number: float) -> bool:
 
 
 def spread_evenly(length: int, most: int) -> list[int]:
-    """At most so many of the numbers below ``length``, first and last included."""
+    """Evenly spread indices below ``length``, including the first and the last; their number is limited."""
     count = min(length, most)
     return [round(i * (length - 1) / max(count - 1, 1)) for i in range(count)]
 
 
 def compact(history: Sequence[EpochRecord]) -> dict[str, list[float]]:
-    """Columns of numbers, one entry for each of at most :data:`POINTS` epochs: evenly spread, first and last included.
+    """Columns with at most :data:`POINTS` epochs, evenly spread, including the first and the last.
 
     Example:
         >>> compact([])
@@ -224,9 +224,9 @@ def compact(history: Sequence[EpochRecord]) -> dict[str, list[float]]:
 
 
 def write_record(record: RunRecord, folder: str | Path) -> Path:
-    """Writes a record into ``folder/records``, atomically, and never over another one.
+    """Writes a record into ``folder/records`` atomically; never overwrites a record.
 
-    A finished run that has a record already keeps it; an attempt gets the next number.
+    An existing record of a finished run is kept; an attempt gets the next number.
     """
     place = Path(folder) / FOLDER
     content = _on_few_lines(to_json_bytes(record.to_json()))
@@ -240,7 +240,7 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
 
 
 def _on_few_lines(content: bytes) -> bytes:
-    """The same JSON with every list of numbers on one line."""
+    """Rewrites JSON text so that every list of numbers is on one line."""
     return re.sub(rb"\[\s+([-+.\deE,\s]+?)\s+\]", lambda found: b"[" + b" ".join(found[1].split()) + b"]", content)
 
 
@@ -252,17 +252,17 @@ def read_record(path: str | Path) -> RunRecord:
     except DataError:
         raise
     except FileNotFoundError as error:
-        raise DataError(f"a record at {path}", "no such file", "name a file of a campaign's records") from error
+        raise DataError(f"a record at {path}", "no such file", "pass a file of a campaign's records") from error
     except IsADirectoryError as error:
-        raise DataError(f"the file of a record at {path}", "a folder", "name one of the files in it") from error
+        raise DataError(f"the file of a record at {path}", "a folder", "pass one of the files in it") from error
     except (OSError, ValueError) as error:
-        remedy = "restore the file, or delete it: the run is then made again"
+        remedy = "restore the file, or delete it to repeat the run"
         raise DataError(f"JSON in {path}", str(error), remedy) from error
     return RunRecord.from_json(values, where=str(path))
 
 
 def find_record(folder: str | Path, run: str) -> RunRecord | None:
-    """The record of a run: of its end, else of its latest attempt, ``None`` without any."""
+    """The record of a finished run, else of its latest attempt, or ``None``."""
     place = Path(folder) / FOLDER
     if (place / f"{run}.json").is_file():
         return read_record(place / f"{run}.json")
@@ -275,7 +275,7 @@ def find_record(folder: str | Path, run: str) -> RunRecord | None:
 
 
 def read_records(folder: str | Path) -> list[RunRecord]:
-    """One record for each run of a campaign's folder, by name."""
+    """One record per run of a campaign's folder, by name."""
     place = Path(folder) / FOLDER
     names = {re.sub(r"(\.attempt-\d+)?\.json$", "", path.name) for path in place.glob("*.json")}
     found = (find_record(folder, name) for name in sorted(names))

@@ -1,4 +1,4 @@
-"""A table of words, printed for a terminal or written as Markdown, LaTeX or CSV."""
+"""A table of strings, printed on a terminal or written as Markdown, LaTeX or CSV."""
 
 import csv
 from abc import ABC, abstractmethod
@@ -20,41 +20,43 @@ from lrga.errors import MissingDependencyError
 WIDTH = 100
 GAP = 2  # columns of the terminal between two columns of the table
 HEADINGS = {"dataset": "data set", "name": "data set", "rank": "κ", "rank/117": "κ/117"}
-_LATEX = {"\\": r"\textbackslash{}", "κ": r"$\kappa$", "±": r"$\pm$", "–": "--", "†": r"\dag{}"} | {
-    character: "\\" + character for character in "&%$#_{}"
-}
+_LATEX = {  # at the start of a row, [ and * would be arguments of the \\\\ before it
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", "|": r"\textbar{}", "[": "{[}", "*": "{*}", "κ": r"$\kappa$", "±": r"$\pm$",
+    "–": "--", "−": "$-$", "≤": r"$\le$", "†": r"\dag{}", "\n": " ", **{c: "\\" + c for c in "&%$#_{}"},
+}  # fmt: skip
 
 
 class Tabular(ABC):
-    """What can be shown as a table, in every form there is."""
+    """Base class of everything that can be shown as a table, in all formats."""
 
     @abstractmethod
     def sheet(self) -> "Sheet":
-        """The table as words, with its notes."""
+        """The table as strings, with its notes."""
 
     @abstractmethod
     def to_json(self) -> Any:
-        """As JSON values."""
+        """The table as JSON values."""
 
     def flat(self) -> list[dict[str, Any]]:
-        """One flat dictionary of plain values for each row; the entries by heading, where there is nothing better."""
+        """One flat dictionary of plain values per row; by default the entries by heading."""
         sheet = self.sheet()
         return [dict(zip((heading for heading, _ in sheet.columns), row, strict=True)) for row in sheet.rows]
 
     def to_text(self) -> str:
-        """At most 100 columns wide, without colours."""
+        """The table as plain text, at most 100 columns wide."""
         return self.sheet().to_text()
 
     def to_markdown(self) -> str:
-        """For a page."""
+        """The table as Markdown."""
         return self.sheet().to_markdown()
 
     def to_latex(self) -> str:
-        """For a paper, with the package booktabs."""
+        """The table as LaTeX, for the package booktabs."""
         return self.sheet().to_latex()
 
     def to_csv(self) -> str:
-        """Values in full, with a header."""
+        """The table as CSV: unrounded values with a header."""
         rows, file = self.flat(), StringIO()
         writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
         writer.writeheader()
@@ -62,27 +64,27 @@ class Tabular(ABC):
         return file.getvalue()
 
     def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` of the values in full."""
+        """A ``pandas.DataFrame`` of the unrounded values."""
         try:
             import pandas
         except ImportError as error:
             remedy = "pip install pandas, or use to_csv or to_json"
             raise MissingDependencyError("the package pandas, for a data frame", str(error), remedy) from error
-        return pandas.DataFrame(self.flat()).fillna(float("nan")).infer_objects()  # numbers, also where all are missing
+        return pandas.DataFrame(self.flat()).fillna(float("nan")).infer_objects()  # numeric even if all are missing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet(Tabular):
-    """A table of words.
+    """A table of strings.
 
     Attributes:
-        title: Above it.
-        columns: Their headings, each with whether it holds numbers, which stand right.
-        rows: The entries.
-        results: Headings of columns that stay beside their row on a narrow terminal as long as any other can go.
-        notes: Lines below it.
-        bold: The row that stands out, by its number.
-        values: The rows as JSON values, where words do not say it all.
+        title: Title above the table.
+        columns: Headings, each with whether the column holds numbers (aligned right).
+        rows: The entries of each row.
+        results: Headings of columns that are moved above the rows last on a narrow terminal.
+        notes: Lines below the table.
+        bold: Index of the row in bold, if any.
+        values: The rows as JSON values, if the strings are not enough.
     """
 
     title: str
@@ -98,7 +100,7 @@ class Sheet(Tabular):
         return self
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The values, or the entries by heading."""
+        """The values, or else the entries by heading."""
         return list(self.values) or self.flat()
 
     @classmethod
@@ -106,7 +108,7 @@ class Sheet(Tabular):
         cls, title: str, labels: Sequence[Mapping[str, Any]], headings: Sequence[str], entries: Sequence[Sequence[str]],
         **options: Any,
     ) -> "Sheet":  # fmt: skip
-        """A row for each of ``labels``: a column for every label, then columns of numbers named ``headings``."""
+        """One row for each of ``labels``: a column for every label, then number columns named ``headings``."""
         keys = list(dict.fromkeys(key for row in labels for key in row))
         numeric = [all(isinstance(row.get(key), int | float) for row in labels) for key in keys]
         columns = [*zip((HEADINGS.get(key, key) for key in keys), numeric, strict=True), *((h, True) for h in headings)]
@@ -115,7 +117,7 @@ class Sheet(Tabular):
         return cls(title=title, columns=tuple(columns), rows=rows, **options)
 
     def to_rich(self) -> "SlimTable":
-        """For a terminal."""
+        """The table for a terminal, as an object of rich."""
         table = SlimTable(title=self.title)
         table.results = self.results
         for heading, right in self.columns:
@@ -125,7 +127,7 @@ class Sheet(Tabular):
         return table
 
     def to_text(self) -> str:
-        """At most 100 columns wide, without colours."""
+        """The table as plain text, at most 100 columns wide."""
         file = StringIO()
         console = Console(file=file, width=WIDTH, highlight=False, color_system=None)
         console.print(self.to_rich())
@@ -134,17 +136,17 @@ class Sheet(Tabular):
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
     def to_markdown(self) -> str:
-        """For a page: the table, and its notes as a list; the title alone of a table without columns."""
+        """Markdown: the table, then its notes as a list; only the title if there are no columns."""
         if not self.columns:
             return f"{self.title}\n"
-        lines = ["| " + " | ".join(heading for heading, _ in self.columns) + " |"]
+        lines = ["| " + " | ".join(_markdown(heading) for heading, _ in self.columns) + " |"]
         lines.append("|" + "".join("---:|" if right else "---|" for _, right in self.columns))
         lines += ["| " + " | ".join(_markdown(entry) for entry in row) + " |" for row in self.rows]
         notes = ["", *(f"- {_markdown(note)}" for note in self.notes)] if self.notes else []
         return "\n".join([*lines, *notes]) + "\n"
 
     def to_latex(self) -> str:
-        """For a paper: a ``tabular`` of booktabs; the notes are comments.
+        """LaTeX: a ``tabular`` of booktabs; the notes are comments.
 
         Example:
             >>> sheet = Sheet(title="", columns=(("κ", True),), rows=(("30 ± 1",),))
@@ -155,11 +157,11 @@ class Sheet(Tabular):
         rows = [[heading for heading, _ in self.columns], *self.rows]
         first, *rest = (" & ".join(map(_latex, row)) + r" \\" for row in rows)
         lines = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", first, r"\midrule", *rest, r"\bottomrule"]
-        return "\n".join([*(f"% {note}" for note in self.notes), *lines, r"\end{tabular}"])
+        return "\n".join([*("% " + " ".join(note.split()) for note in self.notes), *lines, r"\end{tabular}", ""])
 
 
 def value_text(value: Any) -> str:
-    """An option's value as one would type it.
+    """The value of an option as typed on the command line.
 
     Example:
         >>> value_text(0.0005), value_text(False), value_text(None)
@@ -175,7 +177,7 @@ def value_text(value: Any) -> str:
 
 
 def _markdown(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
 def _latex(text: str) -> str:
@@ -183,11 +185,11 @@ def _latex(text: str) -> str:
 
 
 class SlimTable(RichTable):
-    """A table without lines but the one below its headings; names and numbers are never cut nor broken.
+    """A table with a line below its headings only; names and numbers are never cut or wrapped.
 
-    Where the columns together are wider than the terminal, the one whose entries change least often from row to row
-    is taken out and said above the rows that share it, and so on until the others fit. Results go last: columns
-    whose headings are in ``results`` stay beside their row as long as any other can go.
+    If the columns together are wider than the terminal, the column whose entries change least often from row to row
+    is removed and printed above the rows that share its value, until the others fit. Columns whose headings are
+    in ``results`` are removed last.
 
     Example:
         >>> table = SlimTable("data set", "model", title="Results")
@@ -206,7 +208,7 @@ class SlimTable(RichTable):
 
     @classmethod
     def of(cls, *texts: str, numbers: Sequence[str] = (), title: str = "") -> "SlimTable":
-        """A table with columns of texts, then of numbers, by their headings."""
+        """Creates a table from the headings of text columns, then of number columns."""
         table = cls(title=title)
         for heading in (*texts, *numbers):
             table.add_column(heading, justify="right" if heading in numbers else "left", no_wrap=True)
@@ -231,7 +233,7 @@ class SlimTable(RichTable):
     def _part(
         self, kept: Sequence[int], widths: Sequence[int], room: int, *, rows: Iterable[int] = (), header: bool = False
     ) -> RichTable:
-        """The headings, or some rows; all parts have columns of the same widths."""
+        """Formats the headings or some rows; all parts have the same column widths."""
         chosen = [self.columns[number] for number in kept]
         part = RichTable(
             *(
@@ -251,7 +253,7 @@ class SlimTable(RichTable):
 def columns_above(
     widths: Sequence[int], entries: Sequence[Sequence[str]], room: int, *, late: Sequence[int] = ()
 ) -> list[int]:
-    """Which columns to take out so that the others fit ``room``, in their order; those of ``late`` last, one stays.
+    """Indices of the columns to remove so that the others fit ``room``; those of ``late`` last, one stays.
 
     Example:
         >>> columns_above([8, 5], [["CLUSTER", "CLUSTER"], ["GCN", "GAT"]], 80)

@@ -1,4 +1,4 @@
-"""What one asks of a campaign: the cells of one table, to be listed, run, and printed."""
+"""A study: the cells of one table, to be listed, run and printed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ OUTPUT = "runs"
 
 
 class CampaignInterrupted(Interrupted):
-    """A campaign was asked to stop, and did, after writing a checkpoint; ``table`` is what it has so far."""
+    """A campaign was stopped after writing a checkpoint; ``table`` holds the results so far."""
 
     def __init__(self, message: str, table: Table, exit_code: int) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class CampaignInterrupted(Interrupted):
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Which part of how many, as typed.
+    """Parses ``i/n``: the number of a part and the number of parts.
 
     Example:
         >>> parse_shard("2/8")
@@ -45,9 +45,9 @@ class Study:
 
     Attributes:
         title: Title of the table.
-        cells: Its rows.
-        columns: Of the table; by default with published numbers where a cell has one.
-        data: The graphs themselves, in place of those that the configurations name.
+        cells: The rows of the table.
+        columns: Columns of the table; by default with published numbers if any cell has one.
+        data: Graphs to use instead of the data sets of the configurations.
         remark: Returns lines to print below the table; by default the effect of LRGA.
     """
 
@@ -58,7 +58,7 @@ class Study:
     remark: Callable[[Sequence[Row]], list[str]] = field(default=gains, repr=False)
 
     def shard(self, number: int, count: int) -> "Study":
-        """Part ``number`` of ``count`` of the runs, by their order alone: parts are disjoint and together all of them.
+        """Part ``number`` of ``count`` of the runs; depends only on their order. Parts are disjoint and complete.
 
         Example:
             >>> from lrga.experiments.comparison import comparison
@@ -82,7 +82,7 @@ class Study:
         return plan_cells(self.title, self.cells, outcomes, data=self.data)
 
     def table(self, output: str | Path = OUTPUT) -> Table:
-        """The table of what is done so far; nothing is trained."""
+        """The table of the results so far; nothing is trained."""
         return self._table(Campaign(self.cells, output, data=self.data))
 
     def run(
@@ -94,10 +94,10 @@ class Study:
         progress: bool = True,
         parallel: int = 1,
     ) -> Table:
-        """Trains what is missing and returns the table.
+        """Trains the missing runs and returns the table.
 
         Args:
-            output: Folder of run folders and records; runs that are already done there are skipped.
+            output: Folder of run folders and records; finished runs in it are skipped.
             time_limit: Minutes for all runs together; repeat the call to resume.
             retry: Whether to repeat runs that diverged.
             progress: Whether to show progress on stderr.
@@ -117,14 +117,14 @@ class Study:
         try:
             campaign.run()
         except Interrupted as error:
-            message = "Stopped after a checkpoint; the same command continues."
+            message = "Stopped after a checkpoint. Run the same command to resume."
             raise CampaignInterrupted(message, self._table(campaign), error.exit_code) from error
         return self._table(campaign)
 
     def _side_by_side(self, output: str | Path, processes: int, **options: Any) -> Table:
         if self.data is not None:
             got = "graphs passed in"
-            raise OptionError("data by name where several processes train", got, "name the data, or leave parallel out")
+            raise OptionError("data by name when several processes train", got, "pass a name, or leave parallel out")
         try:
             run_side_by_side(self.cells, output, processes=processes, **options)
         except Interrupted as error:

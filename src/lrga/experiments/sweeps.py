@@ -18,7 +18,7 @@ from lrga.training.presets import make_config, runs_of_a_table
 from lrga.training.problems.data import Given, plan_network
 
 SEEDS = (41,)
-SIZES = ("rank", "layers", "attention_heads")  # what a sweep with a budget changes the width for
+SIZES = ("rank", "layers", "attention_heads")  # options for which a sweep with a budget adapts the width
 
 
 @runs_of_a_table()
@@ -32,7 +32,7 @@ def sweep_of(
     reference: Reference | None = None,
     **options: Any,
 ) -> Study:
-    """What :func:`sweep` runs; the arguments are the same."""
+    """The study that :func:`sweep` runs; same arguments."""
     refuse_taken(options, seed="seeds")
     if not grid:
         remedy = "pass for example {'rank': [0, 30]}, on the command line --grid rank=0,30"
@@ -59,7 +59,7 @@ def sweep_of(
 
 
 def _at_budget(config: TrainingConfig) -> TrainingConfig:
-    """At the width that gives the budget: the paper's width does so at its own rank and depth alone."""
+    """Sets the width that gives the budget: the paper's width does so only at its own rank and depth."""
     target, label = budget_of(config.model.budget)
     if label is None or config.model.hidden is not None or dataset_name(config.data.name) is None:
         return config
@@ -67,7 +67,7 @@ def _at_budget(config: TrainingConfig) -> TrainingConfig:
 
 
 def _best(rows: Sequence[Row]) -> list[str]:
-    """In a line: which point is best in validation."""
+    """One line with the best point in validation."""
     if (number := best_by_validation(rows)) is None:
         return []
     row, metric = rows[number], rows[number].metric
@@ -93,16 +93,16 @@ def sweep(
     Args:
         name: A data set known by name, or the user's own data.
         grid: Options of :class:`~lrga.training.config.TrainingConfig` by name, each with its values.
-        seeds: Seeds of every combination; by default only 41.
-        output: Folder of run folders and records; runs that are already done there are skipped.
-        data: The graphs themselves, in place of those that ``name`` names.
+        seeds: Seeds of every combination; by default 41.
+        output: Folder of run folders and records; finished runs in it are skipped.
+        data: Graphs to use instead of those of ``name``.
         data_options: Options of the data set, such as ``{"sizes": (1500, 250, 250)}``.
         reference: Published numbers for the table.
         time_limit: Minutes for all runs together; repeat the call to resume.
         retry: Whether to repeat runs that diverged.
         progress: Whether to show progress on stderr.
-        **options: Further options, the same for every combination. With ``budget``, every rank and depth has the
-            width that keeps it; without, all have the width of the paper.
+        **options: Options shared by all combinations. With ``budget``, every rank and depth has the
+            width that gives this budget; without it, all have the width of the paper.
 
     Example:
         >>> import tempfile, lrga

@@ -1,4 +1,4 @@
-"""From records to a table: a row for each cell, ours beside the published number, and what one must know to read it."""
+"""From records to a table: one row per cell with our and the published number, and notes that explain them."""
 
 import json
 import math
@@ -21,12 +21,12 @@ from lrga.training.problems.protocols import benchmark_schedule
 
 CONFIDENCE = 0.95
 DRAWN = "†"
-LRGA_OPTIONS = ("lrga", "rank", "attention_heads", "wiring", "skip", "backend")  # a plain network has none of them
-MOST_GAINS = 12  # pairs whose differences are told one by one
-# Sets of graphs that were read as if published, but were made in another way, by their checksum.
+LRGA_OPTIONS = ("lrga", "rank", "attention_heads", "wiring", "skip", "backend")  # a plain network has none of these
+MOST_GAINS = 12  # with more pairs, their differences are summarised
+# Graphs that were read like published files but have another origin, by their checksum.
 REBUILT = {
     "529fb45c08f729d4921f1bbe9a5f416ea4222f073d61d59147fdc224227cf500": (
-        "validation and test are the published graphs; those of training were rebuilt from the official SMILES strings"
+        "validation and test are the published graphs; training graphs were rebuilt from the official SMILES strings"
     )
 }
 
@@ -41,7 +41,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread | None":
-        """Of these values, ``None`` of none.
+        """The spread of ``values``; ``None`` for no values.
 
         Example:
             >>> Spread.of([1.0, 3.0])
@@ -65,10 +65,10 @@ class Difference:
     """A paired difference over the seeds that two rows share.
 
     Attributes:
-        n: Pairs.
-        mean: Second minus first.
-        low, high: Ends of the confidence interval of the mean (paired t); ``None`` of a single pair.
-        better: Whether greater is better.
+        n: Number of pairs.
+        mean: Mean of second minus first.
+        low, high: Ends of the confidence interval of the mean (paired t); ``None`` for a single pair.
+        better: Whether a greater value is better.
     """
 
     n: int
@@ -79,7 +79,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """``"better"``, ``"worse"``, ``"no clear difference"`` or, of a single pair, ``"one pair"``."""
+        """``"better"``, ``"worse"``, ``"no clear difference"`` or, for a single pair, ``"one pair"``."""
         if self.low is None or self.high is None:
             return "one pair"
         if self.low <= 0 <= self.high:
@@ -97,11 +97,11 @@ class Difference:
 def paired_difference(
     first: Mapping[int, float], second: Mapping[int, float], *, higher_is_better: bool = True
 ) -> Difference | None:
-    """Second minus first over the seeds that both have, with a confidence interval by the paired t test.
+    """Second minus first over common seeds, with the confidence interval of the paired t-test.
 
     Args:
         first, second: Results by seed.
-        higher_is_better: Of the results.
+        higher_is_better: Whether a greater result is better.
 
     Example:
         >>> found = paired_difference({1: 60.0, 2: 61.0, 3: 62.0}, {1: 65.0, 2: 66.2, 3: 66.9})
@@ -128,12 +128,12 @@ class Row:
 
     @property
     def finished(self) -> list[RunRecord]:
-        """Records of the runs that reached their end: only these are averaged."""
+        """Records of the finished runs; only these are averaged."""
         return [o.record for o in self.outcomes if o.status == FINISHED and o.record is not None]
 
     @property
     def metric(self) -> Metric:
-        """What is measured."""
+        """The metric."""
         for outcome in self.outcomes:
             if outcome.record is not None and outcome.record.metric is not None:
                 return METRICS[outcome.record.metric]
@@ -143,41 +143,42 @@ class Row:
         return METRICS[config.run.metric or known]
 
     def by_seed(self, of: str | None = None, key: str = "test_metric") -> dict[int, float]:
-        """A number of the finished runs by seed; see :meth:`spread`."""
-        found = ((record.seed, getattr(record, of or self.cell.config.reported)) for record in self.finished)
+        """A number of the finished runs by seed (of the first run if a seed has several); see :meth:`spread`."""
+        runs = reversed(self.finished)  # so the first run of a seed wins
+        found = ((record.seed, getattr(record, of or self.cell.config.reported)) for record in runs)
         return {seed: epoch[key] for seed, epoch in found if epoch is not None}
 
     def spread(self, of: str | None = None, key: str = "test_metric") -> Spread | None:
-        """Of a number of the ``"last"`` or the ``"best"`` epoch in validation, over the finished runs.
+        """The spread of a number over the finished runs, in the ``"last"`` or the ``"best"`` epoch in validation.
 
-        By default of the epoch that the protocol reports.
+        The default is the epoch that the protocol reports.
         """
         return Spread.of(list(self.by_seed(of, key).values()))
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the published number."""
+        """Our mean minus the published number."""
         ours = self.spread()
         return None if ours is None or self.cell.published is None else ours.mean - self.cell.published.mean
 
     @property
     def standard_errors(self) -> float | None:
-        """How many pooled standard errors ours lies above the published number; ``None`` where that is unknown.
+        """Our mean minus the published number in pooled standard errors; ``None`` if unknown.
 
-        With n runs of ours and m published ones: s² = ((n − 1) s₁² + (m − 1) s₂²) / (n + m − 2), and the difference is
-        divided by s √(1/n + 1/m). One run of ours has no deviation; s is then the published one.
+        With n runs of ours and m published runs: s² = ((n − 1) s₁² + (m − 1) s₂²) / (n + m − 2), and the difference is
+        divided by s √(1/n + 1/m). With one run of ours, s is the published standard deviation.
         """
         ours, published = self.spread(), self.cell.published
         if ours is None or published is None or published.std is None or not published.seeds:
             return None
         n, m = ours.n, published.seeds
         squares = (n - 1) * (ours.std or 0.0) ** 2 + (m - 1) * published.std**2
-        error = math.sqrt(squares / max(n + m - 2, 1)) * math.sqrt(1 / n + 1 / m)  # no squares of one run each
+        error = math.sqrt(squares / max(n + m - 2, 1)) * math.sqrt(1 / n + 1 / m)  # avoids 0/0 with one run each
         return None if error == 0 else (ours.mean - published.mean) / error
 
     @property
     def parameters(self) -> int | None:
-        """Of the network."""
+        """Number of parameters of the network."""
         counts = [o.record.parameters for o in self.outcomes if o.record is not None and o.record.parameters]
         return counts[0] if counts else None
 
@@ -188,12 +189,12 @@ class Row:
 
     @property
     def generated(self) -> bool:
-        """Whether the runs that are averaged were made with graphs that are not the published files."""
+        """Whether the averaged runs used graphs other than the published files."""
         return any(record.data.get("note") for record in self.finished)
 
     @property
     def state(self) -> str:
-        """How the runs stand."""
+        """The state of the runs."""
         found = [outcome.status for outcome in self.outcomes]
         words = {FINISHED: "done", TIME_LIMITED: "paused", PENDING: "not yet run"}
         first = next((s for s in (FINISHED, DIVERGED, FAILED, TIME_LIMITED, BUSY) if s in found), None)
@@ -201,7 +202,7 @@ class Row:
         return words.get(status, status)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The row as JSON values."""
         published = self.cell.published
         ours, best, val = self.spread(), self.spread("best"), self.spread(key="val_metric")
         train = self.spread(key="train_metric")
@@ -228,7 +229,7 @@ class Row:
 
 
 def cell_json(cell: Cell) -> dict[str, Any]:
-    """What a cell is, as JSON values."""
+    """A cell as JSON values."""
     config = cell.config
     facts = {"dataset": config.data.name, "model": model_word(config), "budget": config.budget}
     return {**facts, "lrga": config.model.lrga, "labels": dict(cell.labels)}
@@ -236,11 +237,11 @@ def cell_json(cell: Cell) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Pair:
-    """The same network with and without LRGA.
+    """A pair of rows: the same network with and without LRGA.
 
     Attributes:
         plain, augmented: The rows; both have results.
-        difference: Augmented minus plain over the seeds that both have; ``None`` where they share none.
+        difference: Augmented minus plain over common seeds; ``None`` if there are none.
     """
 
     plain: Row
@@ -249,18 +250,18 @@ class Pair:
 
 
 def by_options(row: Row) -> str:
-    """The same for rows whose options differ in LRGA alone."""
+    """A key that is equal for rows whose options differ only in LRGA."""
     return key_of(row.cell.config, *LRGA_OPTIONS)
 
 
 def by_labels(row: Row) -> str:
-    """The same for rows whose labels differ in LRGA alone."""
+    """A key that is equal for rows whose labels differ only in LRGA."""
     labels = {key: str(value).removeprefix("LRGA + ") for key, value in row.cell.labels.items()}
     return json.dumps(labels, sort_keys=True)
 
 
 def lrga_pairs(rows: Sequence[Row], key: Callable[[Row], str] = by_options) -> list[Pair]:
-    """Rows with results that have one key, in their order; several ranks share their plain network."""
+    """Pairs of rows with results and equal keys, in order; several ranks share one plain network."""
     done = [row for row in rows if row.spread() is not None]
     plain = {key(row): row for row in done if not row.cell.config.model.lrga}
     found = []
@@ -274,26 +275,26 @@ def lrga_pairs(rows: Sequence[Row], key: Callable[[Row], str] = by_options) -> l
 
 
 def gains(rows: Sequence[Row]) -> list[str]:
-    """In a line for each pair: what LRGA adds, with a confidence interval over the seeds that both networks have."""
-    pairs = lrga_pairs(rows) or lrga_pairs(rows, by_labels)
+    """One line per pair: the change by LRGA, with a confidence interval over common seeds."""
+    pairs = lrga_pairs(rows, by_labels) or lrga_pairs(rows)
     lines = []
     for pair in pairs[:MOST_GAINS]:
         found, metric = pair.difference, pair.augmented.metric
         if found is not None:
             who = "" if len(pairs) == 1 else f"{', '.join(map(value_text, pair.augmented.cell.labels.values()))}: "
-            verdict = "no interval without a second seed" if found.n == 1 else found.verdict
-            lines.append(f"{who}With LRGA {metric.name} changes by {found.text(metric.decimals)}: {verdict}.")
-    return lines if len(pairs) == 1 else [*lines, *gains_note(rows)]
+            verdict = "no confidence interval with one seed" if found.n == 1 else found.verdict
+            lines.append(f"{who}With LRGA, {metric.name} changes by {found.text(metric.decimals)}: {verdict}.")
+    return [*lines, *gains_note(pairs)]
 
 
-def gains_note(rows: Sequence[Row]) -> list[str]:
-    """In a line: in how many pairs LRGA is clearly better, and in how many nothing is clear."""
-    found = [pair.difference for pair in lrga_pairs(rows, by_labels) if pair.difference is not None]
+def gains_note(pairs: Sequence[Pair]) -> list[str]:
+    """One line: the number of pairs in which LRGA is clearly better, clearly worse or neither."""
+    found = [pair.difference for pair in pairs if pair.difference is not None]
     counts = Counter(difference.verdict for difference in found if difference.n > 1)
-    if (pairs := counts.total()) < 2:
+    if (several := counts.total()) < 2:
         return []
     return [
-        f"LRGA is clearly better in {counts['better']} of {pairs} pairs with two or more seeds, clearly worse in "
+        f"LRGA is clearly better in {counts['better']} of {several} pairs with two or more seeds, clearly worse in "
         f"{counts['worse']}, no clear difference in {counts['no clear difference']} ({CONFIDENCE * 100:.0f} % "
         "confidence interval of the paired difference)."
     ]
@@ -338,20 +339,21 @@ BESIDE = ("test", "n", "published", "diff", "params", "epochs", "seconds")
 ALONE = ("test", "n", "val", "params", "epochs", "seconds")
 RECORDED = ("ours", "n", "published", "diff", "SE", "seconds")
 DETAILED = ("ours", "n", "best epoch", "train", "published", "diff", "SE", "seconds")
+SEEDS = ("test", "n", "best epoch", "published", "diff", "epochs", "seconds")
 _RESULTS = frozenset(COLUMNS) - {"params", "epochs", "seconds"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Tabular):
-    """Rows of results.
+    """A table of results.
 
     Attributes:
         title: Title of the table.
-        rows: One for each cell.
-        columns: Of :data:`COLUMNS`, in order.
-        remarks: Lines of the campaign's own, printed below the table.
-        hidden: Cells without finished runs that are not shown.
-        brief: Whether only the most important notes are printed.
+        rows: One row per cell.
+        columns: Names of :data:`COLUMNS`, in order.
+        remarks: Additional lines of the campaign, printed below the table.
+        hidden: Number of cells without finished runs that are not shown.
+        brief: Whether to print only the most important notes.
     """
 
     title: str
@@ -368,30 +370,32 @@ class Table(Tabular):
 
     @property
     def complete(self) -> bool:
-        """Whether every run reached its end."""
+        """Whether every run finished."""
         return all(o.status == FINISHED for row in self.rows for o in row.outcomes)
 
     @property
     def done(self) -> tuple[int, int]:
-        """Cells with at least one finished run, and cells."""
+        """Number of cells with at least one finished run, and of all cells."""
         return sum(bool(row.finished) for row in self.rows), len(self.rows) + self.hidden
 
     @property
     def notes(self) -> list[str]:
-        """What one must know to read the numbers, and what became of runs that have none."""
-        cells, outcomes = [row.cell for row in self.rows], [o for row in self.rows for o in row.outcomes]
-        recorded = "SE" in self.columns  # read from records: nothing is going on
+        """Notes on how the numbers were computed, and on runs without a result."""
+        cells = [row.cell for row in self.rows]
+        outcomes = list({o.name: o for row in self.rows for o in row.outcomes}.values())  # rows may share runs
+        recorded = "SE" in self.columns  # read from records: nothing is running
         general = [] if self.brief or not cells else general_notes(cells, outcomes)
         lines = [*self.remarks, *general, *_ended(outcomes)]
         if not recorded:
             return [*lines, *_to_continue(outcomes)]
         done, all_cells = self.done
         runs = sum(len(row.finished) for row in self.rows)
-        lines[:0] = [f"{done} of {all_cells} cells have finished runs, {runs} runs in all.", *gains_note(self.rows)]
+        counted = f"{done} of {all_cells} cells have finished runs, {runs} runs in all."
+        lines = [counted, *gains_note(lrga_pairs(self.rows, by_labels)), *lines]
         if any(row.generated for row in self.rows):
-            lines.append(f"{DRAWN} made with generated data: a fresh draw of the published recipe.")
+            lines.append(f"{DRAWN} trained on generated data: a new sample from the published recipe.")
         if self.brief:
-            return [*lines, "SE: the difference in pooled standard errors."]
+            return [*lines, "SE: difference in pooled standard errors."]
         return [
             *lines,
             "SE: difference in pooled standard errors; with one seed of ours, the published standard deviation is used."
@@ -399,7 +403,7 @@ class Table(Tabular):
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The table as JSON values."""
         done, cells = self.done
         return {
             "title": self.title,
@@ -424,9 +428,10 @@ class Table(Tabular):
         return rows
 
     def sheet(self) -> Sheet:
-        """The table as words, with its notes."""
+        """The table as strings, with its notes."""
         if not self.rows:
-            return Sheet(title=f"No cell of {self.hidden} has finished runs yet.", columns=(), rows=())
+            said = f"No cell of {self.hidden} has finished runs yet." if self.hidden else f"{self.title}: no runs"
+            return Sheet(title=said, columns=(), rows=())
         entries = [[COLUMNS[column](row) for column in self.columns] for row in self.rows]
         labels = [row.cell.labels for row in self.rows]
         options: dict[str, Any] = {"results": _RESULTS, "notes": tuple(self.notes)}
@@ -435,14 +440,14 @@ class Table(Tabular):
 
 
 def table_of(title: str, cells: Sequence[Cell], outcomes: Sequence[Outcome], **options: Any) -> Table:
-    """Puts the outcomes of a campaign beside its cells."""
+    """Assigns the outcomes of a campaign to its cells."""
     left = iter(outcomes)
     rows = (Row(cell=cell, outcomes=tuple(islice(left, len(cell.seeds)))) for cell in cells)
     return Table(title=title, rows=tuple(rows), **options)
 
 
 def best_by_validation(rows: Sequence[Row]) -> int | None:
-    """Which row is best in validation, where all have one metric."""
+    """Index of the best row in validation, if all have the same metric."""
     means = {number: spread.mean for number, row in enumerate(rows) if (spread := row.spread(key="val_metric"))}
     if not means or len({rows[number].metric.name for number in means}) != 1:
         return None
@@ -451,7 +456,7 @@ def best_by_validation(rows: Sequence[Row]) -> int | None:
 
 
 def general_notes(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> list[str]:
-    """How the numbers were made, and what keeps them from being comparable."""
+    """Notes on how the numbers were computed and why some are not comparable."""
     return [_how(cells), *_changes(cells), *_fresh_draws(cells), *_other_files(outcomes), *_mixed_data(outcomes)]
 
 
@@ -461,23 +466,24 @@ def _wiring(cell: Cell) -> str:
 
 
 def _how(cells: Sequence[Cell]) -> str:
-    """Which layers and which wiring were run."""
+    """Note on layers and wiring of the runs."""
     if all(cell.config.budget is None for cell in cells):
         return _how_links(cells)
     presets = _by_model((cell.config.model.preset, cell) for cell in cells)
     wirings = _by_model((_wiring(cell), cell) for cell in cells if cell.config.model.lrga)
     recalibrated = _distinct(cell.config.optimizer.recalibrate_norm for cell in cells)
-    what = "layers and patience" if any(map(_impatient, cells)) else "layers"
-    parts = [f"{what} of preset {presets}"]
-    if wirings:
-        parts.append(f"LRGA wiring {wirings}")
+    parts = [f"layers{' and patience' if any(map(_impatient, cells)) else ''} of preset {presets}"]
+    parts += [f"LRGA wiring {wirings}"] if wirings else []
     if recalibrated != "0":
         parts.append(f"BatchNorm statistics re-estimated over {recalibrated} batches before each evaluation")
-    return "Last epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
+    reported = {cell.config.reported for cell in cells}
+    mixed = "Last (best validation on one graph)"
+    epoch = {"last": "Last", "best": "Best validation"}[reported.pop()] if len(reported) == 1 else mixed
+    return f"{epoch} epoch's model, mean ± std (n − 1) over n seeds; {', '.join(parts)}."
 
 
 def _by_model(values: Iterable[tuple[str, Cell]]) -> str:
-    """Different values; each with its networks where no network has two."""
+    """Lists different values; each with its networks if no network has two values."""
     found: dict[str, dict[str, None]] = {}
     for value, cell in values:
         found.setdefault(value, {})[model_word(cell.config)] = None
@@ -488,7 +494,7 @@ def _by_model(values: Iterable[tuple[str, Cell]]) -> str:
 
 
 def _impatient(cell: Cell) -> bool:
-    """Whether it has the patience of 2020 where the later one is longer."""
+    """Whether it uses the patience of 2020 although the later one is longer."""
     dataset, patience = dataset_name(cell.config.data.name), cell.config.optimizer.patience
     if dataset is None or cell.config.model.preset != "2020" or cell.config.budget is None:
         return False
@@ -496,27 +502,26 @@ def _impatient(cell: Cell) -> bool:
 
 
 def _how_links(cells: Sequence[Cell]) -> str:
-    """The same of link prediction."""
+    """Notes on the runs of link prediction."""
     links = [cell.config for cell in cells if cell.config.option("predictor")]
     known = _distinct("known" if config.option("validation_edges") else "not known" for config in links)
     predictors = _distinct(config.option("predictor") for config in links).replace(", ", " or ")
     negatives = _distinct(config.option("negatives") for config in links).replace(", ", " or ")
     parts = [f"validation edges {known} in the test", f"predictor {predictors}", f"negatives {negatives}"]
     if augmented := [cell.config for cell in cells if cell.config.model.lrga]:
-        ranks = _distinct(config.model.rank for config in augmented)
-        skips = _distinct("with" if config.option("skip") else "without" for config in augmented)
-        parts.append(f"LRGA of rank {ranks} {skips} skip connection")
+        skip = _distinct("with" if c.option("skip") and not c.option("linear_layers") else "without" for c in augmented)
+        parts.append(f"LRGA of rank {_distinct(c.model.rank for c in augmented)} {skip} skip connection")
     return "Best validation epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
 
 
 def _changes(cells: Sequence[Cell]) -> list[str]:
-    """Every option that differs from the published protocol, once."""
+    """Note that lists every option that differs from the published protocol."""
     found = dict.fromkeys(change_text(key, *pair) for cell in cells for key, pair in cell.deviations().items())
     return [f"Not the published protocol: {'; '.join(found)}."] if found else []
 
 
 def change_text(key: str, here: Any, there: Any) -> str:
-    """An option that differs from the protocol, in words.
+    """Text for an option that differs from the protocol.
 
     Example:
         >>> change_text("max_epochs", 2, 1000), change_text("options", {"sizes": (8, 4, 4)}, {})
@@ -533,7 +538,7 @@ def _fresh_draws(cells: Sequence[Cell]) -> list[str]:
 
 
 def _other_files(outcomes: Sequence[Outcome]) -> list[str]:
-    """Files that are not the published ones, as the records of links or the checksum of the graphs have it."""
+    """Notes on files other than the published ones, by the records of links or the checksum of the graphs."""
     found: dict[str, None] = {}
     for outcome in outcomes:
         data = {} if outcome.record is None else outcome.record.data
@@ -544,18 +549,18 @@ def _other_files(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _mixed_data(outcomes: Sequence[Outcome]) -> list[str]:
-    """Runs on different graphs under one name, e.g. files of another origin."""
+    """Notes on runs with different graphs under one data set name, e.g. files of another origin."""
     seen: dict[tuple[str, str], set[str]] = {}
     for outcome in outcomes:
         if outcome.record is not None and outcome.record.data.get("sha256"):
             key = (outcome.config.data.name, str(outcome.config.data.options))
             seen.setdefault(key, set()).add(outcome.record.data["sha256"])
-    return [f"Runs on {name} were made with {len(sums)} different sets of graphs; see the records."
+    return [f"Runs on {name} used {len(sums)} different sets of graphs; see the records."
             for (name, _), sums in seen.items() if len(sums) > 1]  # fmt: skip
 
 
 def _ended(outcomes: Sequence[Outcome]) -> list[str]:
-    """Runs that failed or diverged, and why."""
+    """Notes on runs that failed or diverged, with the reason."""
     return [
         f"{run_title(outcome.config)} {outcome.status}: {outcome.record.reason.splitlines()[0]}"
         for outcome in outcomes
@@ -564,21 +569,21 @@ def _ended(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _to_continue(outcomes: Sequence[Outcome]) -> list[str]:
-    """What is left to do, and how to go on."""
+    """Notes on the runs that remain and how to resume them."""
     lines = []
     for outcome in outcomes:
         record, title = outcome.record, run_title(outcome.config)
         if outcome.status == TIME_LIMITED and record is not None:
             number = "" if record.test is None else f" (test {record.test:.4g})"
-            lines.append(f"{title}: paused after {record.epochs} epochs{number}; the same command continues it.")
+            lines.append(f"{title}: paused after {record.epochs} epochs{number}; run the same command to resume.")
         elif outcome.status == BUSY:
-            lines.append(f"{title}: another process trains it.")
+            lines.append(f"{title}: in training by another process.")
         elif outcome.status == PENDING and outcome.begun:
-            lines.append(f"{title}: stopped on its way; the same command continues it.")
+            lines.append(f"{title}: interrupted; run the same command to resume.")
     pending = sum(outcome.status == PENDING and not outcome.begun for outcome in outcomes)
     if 0 < pending < len(outcomes):
         done = sum(outcome.status == FINISHED for outcome in outcomes)
-        lines.append(f"{done} of {len(outcomes)} runs are done, {pending} not begun; the same command continues.")
+        lines.append(f"{done} of {len(outcomes)} runs are done, {pending} not started; run the same command to resume.")
     return lines
 
 

@@ -1,7 +1,7 @@
-"""Several processes that make the runs of one campaign side by side, on one GPU or one CPU.
+"""Several processes that train the runs of one campaign at the same time, on one GPU or one CPU.
 
-Each takes the next run that no other trains: run folders are locked, records tell what is done. All pause at one
-deadline, and whatever ends them, the same call continues.
+Each takes the next free run: run folders are locked, and records show which runs are done. All pause at the same
+deadline. However they end, the same call resumes the campaign.
 """
 
 import multiprocessing
@@ -23,9 +23,9 @@ from lrga.training.runs.run import Interrupted, StopRequest
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1") if hasattr(signal, name)]
 _STOPPED = {code for number in _SIGNALS for code in (128 + number, -number)}
-_PATIENCE = 0.2  # seconds between two looks at the processes
-# By which the parent stops its processes. They block the others: a batch system sends SIGUSR1 to parent and processes
-# alike, and a second signal would end a process before it has written its checkpoint.
+_PATIENCE = 0.2  # seconds between two checks of the processes
+# The signal by which the parent stops its processes; they block other signals. A batch system sends SIGUSR1 to all
+# processes, and a second signal would end a process before it has written its checkpoint.
 _STOP = signal.SIGTERM
 
 
@@ -38,15 +38,15 @@ def run_side_by_side(
     retry: bool = False,
     progress: bool = True,
 ) -> None:
-    """Makes the missing runs of a campaign in several processes.
+    """Trains the missing runs of a campaign in several processes.
 
     Args:
-        cells: What to run.
-        folder: Where run folders and records live.
-        processes: How many at a time.
-        time_limit: Minutes for all together.
+        cells: The cells to run.
+        folder: Folder of run folders and records.
+        processes: Number of processes.
+        time_limit: Minutes for all runs together.
         retry: Whether to repeat runs that diverged.
-        progress: Whether every run is told in a line on stderr when it begins and ends.
+        progress: Whether to print a line on stderr when a run begins and ends.
 
     Raises:
         Interrupted: After Ctrl-C; every process has written a checkpoint.
@@ -54,10 +54,10 @@ def run_side_by_side(
     """
     check_count("the number of processes", processes, minimum=1)
     began, deadline = time.strftime(CLOCK), None if time_limit is None else time.time() + 60 * time_limit
-    Campaign(cells, folder, time_limit=time_limit).prepare()  # what is wrong with data or device is wrong for all
+    Campaign(cells, folder, time_limit=time_limit).prepare()  # errors of data or device concern all runs
     if deadline is not None and time.time() >= deadline:
         return
-    context = multiprocessing.get_context("spawn")  # a GPU does not survive a fork
+    context = multiprocessing.get_context("spawn")  # CUDA does not work after a fork
     arguments = (tuple(cells), str(folder), deadline, retry, progress, began)
     workers = [context.Process(target=_work, args=(number, *arguments)) for number in range(1, processes + 1)]
     with StopRequest() as request:
@@ -72,10 +72,10 @@ def run_side_by_side(
     codes = [worker.exitcode for worker in workers]
     if request.received is not None or any(code in _STOPPED for code in codes):
         name = request.received or "SIGTERM"
-        raise Interrupted("Stopped after checkpoints; the same command continues.", name)
+        raise Interrupted("Stopped after checkpoints. Run the same command to resume.", name)
     if any(codes):
-        remedy = "see its last lines above; the same command continues"
-        raise RankLostError("all processes to end well", f"exit codes {codes}", remedy)
+        remedy = "see its last lines above; run the same command to resume"
+        raise RankLostError("all processes to end with exit code 0", f"exit codes {codes}", remedy)
 
 
 def _wait(workers: Sequence[BaseProcess], request: StopRequest) -> None:
@@ -98,9 +98,9 @@ def _work(
     progress: bool,
     began: str,
 ) -> None:
-    """One process: passes through all runs once and makes those that are free."""
+    """One process: goes through all runs once and trains those that are free."""
     if hasattr(os, "setpgrp"):
-        os.setpgrp()  # Ctrl-C is the parent's, which tells each process once
+        os.setpgrp()  # only the parent receives Ctrl-C; it signals each process once
         signal.pthread_sigmask(signal.SIG_BLOCK, set(_SIGNALS) - {_STOP})
     threading.Thread(target=_follow_parent, daemon=True).start()
     left = None if deadline is None else (deadline - time.time()) / 60
@@ -121,7 +121,7 @@ def _work(
 
 
 def _follow_parent() -> None:
-    """When the parent is gone, the process writes a checkpoint and ends, too."""
+    """Makes the process write a checkpoint and end if the parent is gone."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

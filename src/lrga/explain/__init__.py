@@ -1,4 +1,4 @@
-"""What attention attends to: of a trained run or of a model of your own, as data and as a page.
+"""Explains the attention of a trained run, or of your own model, as data and as a page.
 
 import lrga
 lrga.explain.write_explorer("runs/cluster-lrga-gcn-100k-seed41", "attention.html", graph=3)

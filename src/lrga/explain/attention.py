@@ -1,4 +1,4 @@
-"""What the attention of a trained network attends to, on one graph."""
+"""The attention of a trained network on one graph."""
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -30,16 +30,16 @@ from lrga.training.runs.trust import data_from_file
 _SLOW_NODES = 2_000
 MOST_NODES, MOST_EDGES = 200_000, 4_000_000
 Say = Callable[[str], None]
-PAIRS = 300  # true ones that are judged where links are predicted, and as many false ones at most
+PAIRS = 300  # link prediction: at most this many links, and as many other pairs, are shown
 _LINKS = Task(level="edge", kind="classification", out_channels=2, classes=("no link", "link"))
 
 
 @dataclass(frozen=True)
 class LayerFactors:
-    """The attention of a layer: of head h it is ``u[:, h] @ v[:, h].T``.
+    """The attention of a layer: the matrix of head h is ``u[:, h] @ v[:, h].T``.
 
     Attributes:
-        name: Of the module in the network.
+        name: Name of the module in the network.
         u, v: [N, H, K] float32.
     """
 
@@ -49,16 +49,16 @@ class LayerFactors:
 
     @property
     def heads(self) -> int:
-        """H."""
+        """H, the number of heads."""
         return int(self.u.shape[1])
 
     @property
     def rank(self) -> int:
-        """K."""
+        """K, the rank."""
         return int(self.u.shape[2])
 
     def matrix(self, head: int = 0) -> NDArray[np.float64]:
-        """[N, N]: the whole matrix of a head."""
+        """[N, N]: the matrix of a head."""
         return self.u[:, head].astype(np.float64) @ self.v[:, head].astype(np.float64).T
 
     def row(self, node: int, head: int = 0) -> NDArray[np.float64]:
@@ -66,7 +66,7 @@ class LayerFactors:
         return self.v[:, head].astype(np.float64) @ self.u[node, head].astype(np.float64)
 
     def spectrum(self, head: int = 0) -> NDArray[np.float64]:
-        """[K]: the singular values that may differ from 0, greatest first; in O(NK²), without the matrix."""
+        """[K]: the singular values that may be nonzero, largest first; O(NK²) time, without forming the matrix."""
         a, b = (np.asarray(np.linalg.qr(f[:, head].astype(np.float64), mode="r")) for f in (self.u, self.v))
         return np.asarray(np.linalg.svd(a @ b.T, compute_uv=False))
 
@@ -78,20 +78,19 @@ class Explanation:
     Attributes:
         run: Name of the run folder.
         dataset: Name of the data.
-        split: From which the graph is, or the file it was read from.
-        graph: Its number there.
-        graph_id: Its own name, where it has one.
-        node_ids: The nodes' own names, where they have any.
+        split: Split of the graph, or the file it was read from.
+        graph: Number of the graph in the split or file.
+        graph_id: Name of the graph, if it has one.
+        node_ids: Names of the nodes, if they have any.
         task: What is predicted.
-        edges: [E, 2] each edge once, whichever its direction.
-        labels: Targets, one for each node, one for the graph, or one for each of ``edges``; ``None`` without.
-        predictions: As many; numbers of classes, or values.
-        confidence: The share (softmax) of the predicted class; ``None`` in regression.
-        places: [N, 2] where the nodes are drawn.
-        degree, community: [N].
+        edges: [E, 2], each undirected edge once.
+        labels: Targets: one for each node, one for the graph, or one for each of ``edges``; ``None`` if there are none.
+        predictions: Predicted classes or values, in the order of ``labels``.
+        confidence: Softmax probability of the predicted class; ``None`` in regression.
+        places: [N, 2], where the nodes are drawn.
+        degree, community: [N], for each node.
         layers: The attention of each layer.
-        pairs: [P, 2] what ``labels`` and ``predictions`` belong to where that is not ``edges``: pairs that may be
-            links.
+        pairs: [P, 2], the pairs that ``labels`` and ``predictions`` refer to in link prediction.
     """
 
     run: str
@@ -134,26 +133,26 @@ def explain(
 
     Args:
         run: A run folder.
-        graph: Number of the graph, from 0.
-        source: Other graphs than the run's own: what ``lrga predict`` reads.
-        split: Of the run's own data.
-        which: Weights of the ``"last"`` epoch or the ``"best"`` in validation.
-        layers: Only these layers, from 1; all by default.
-        root: Data root, where it is not the run's.
-        device: Where to compute.
+        graph: Number of the graph, counted from 0.
+        source: Other graphs instead of the run's own data, in any form that ``lrga predict`` reads.
+        split: Split of the run's own data.
+        which: Weights of the ``"last"`` epoch, or of the ``"best"`` by validation.
+        layers: Numbers of the layers, counted from 1; all by default.
+        root: Data root, if it is not the run's.
+        device: Device to compute on.
         say: Called with progress messages.
         trust: Whether a ``module:factory`` that the run names may be imported and its data root written to
             (:mod:`lrga.training.runs.trust`).
     """
     if RunFolder(run).model_facts()[1].level == "link":
         if graph != 0 or source is not None:
-            raise OptionError("graph 0, the only one where links are predicted", f"graph {graph}", "leave it out")
+            raise OptionError("graph 0, the only graph in link prediction", f"graph {graph}", "omit the number")
         return _explain_links(run, split, which, layers, root, device, say, trust)
     predictor = Predictor.of(run, which=which, device=device)
     graphs, name = _graphs(predictor, source, split, root, trust)
     if not 0 <= graph < len(graphs):
         where = f"{name} {split}" if source is None else str(source)
-        raise OptionError(f"a graph of {where}, 0 to {len(graphs) - 1}", str(graph), "choose one of these")
+        raise OptionError(f"a graph of {where}, 0 to {len(graphs) - 1}", str(graph), "choose one of these numbers")
     chosen = with_encodings(graphs.subset([graph]), predictor.architecture.encoding)
     batch = with_features(chosen.to(predictor.device).batch([0]), predictor.architecture)
     devices = [] if predictor.device.type == "cpu" else [predictor.device.index or 0]
@@ -163,7 +162,7 @@ def explain(
     kept = chosen_layers(found, layers, run)
     edges, places_of = edges_once(batch.edge_index, batch.num_nodes)
     labels = None if batch.y is None else batch.y.detach().cpu()
-    if predictor.task.level == "edge":  # those that are drawn; the network answers in the order of the batch's edges
+    if predictor.task.level == "edge":  # predictions are in the order of the batch's edges; keep those that are drawn
         shown = torch.from_numpy(places_of)
         output, labels = output[shown], None if labels is None else labels[shown]
     pos = graphs.columns.get("pos")
@@ -194,8 +193,8 @@ def _explain_links(
     say: Say | None,
     trust: bool,
 ) -> Explanation:
-    """Labels and predictions belong to pairs: links of the split (a link where the score is above 0) and, where the
-    split has them, pairs that are none."""
+    """Labels and predictions of pairs: links of the split and, if the split has them, pairs that are not links. A pair
+    is predicted to be a link if its score is above 0."""
     model, config = load_run(run, which=which, device=device)
     place = next(iter(model.parameters())).device
     data = load_link_source(data_from_file(config.data, run, trust=trust, root=root)).to(place)
@@ -242,7 +241,7 @@ def _graphs(
 
 @contextmanager
 def recorded_factors(model: nn.Module) -> Iterator[list[LayerFactors]]:
-    """While the block runs, the factors of every attention module of ``model`` that is called are written down.
+    """Records the factors of every attention module of ``model`` that is called inside the block.
 
     Example:
         >>> import lrga
@@ -267,7 +266,7 @@ def recorded_factors(model: nn.Module) -> Iterator[list[LayerFactors]]:
 
 @contextmanager
 def attention_hooks(model: nn.Module, hook: Callable[..., Any]) -> Iterator[None]:
-    """While the block runs, ``hook(module, arguments, options, output)`` is called after every attention module."""
+    """Calls ``hook(module, arguments, options, output)`` after every attention module that runs inside the block."""
     modules = [module for module in model.modules() if isinstance(module, LowRankGlobalAttention)]
     attending = [module for module in modules if module.rank or module.maps is not None]
     handles = [module.register_forward_hook(hook, with_kwargs=True) for module in attending]
@@ -281,14 +280,14 @@ def attention_hooks(model: nn.Module, hook: Callable[..., Any]) -> Iterator[None
 def drawn_graph(
     edges: NDArray[np.int32], num_nodes: int, say: Say | None = None, given: Tensor | None = None
 ) -> dict[str, Any]:
-    """The edges of an explanation, and of its nodes the places (``given`` where it has two columns), degree, community.
+    """The edges of an explanation, and place, degree and community of its nodes; ``given`` with two columns are places.
 
-    Of a large graph it says that it takes a while; one that no browser would show is refused.
+    For a large graph, ``say`` reports that this takes a while. A graph too large for a browser is an error.
     """
     num_edges = len(edges)
     if num_nodes > MOST_NODES or num_edges > MOST_EDGES:
         got = f"{num_nodes:,} nodes and {num_edges:,} edges"
-        remedy = "explain a part of it: predict on a smaller graph with --input"
+        remedy = "explain a part of it: pass a smaller graph with --input"
         raise UnsupportedError(f"a graph of at most {MOST_NODES:,} nodes and {MOST_EDGES:,} edges", got, remedy)
     if say is not None and num_nodes > _SLOW_NODES:
         say(f"drawing {num_nodes:,} nodes and {num_edges:,} edges, and finding their communities")
@@ -316,11 +315,11 @@ def parse_layers(text: str | None) -> list[int] | None:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError as error:
-        raise OptionError("numbers of layers with commas between", repr(text), "write for example 1,4") from error
+        raise OptionError("numbers of layers, separated by commas", repr(text), "write for example 1,4") from error
 
 
 def chosen_layers(found: list[LayerFactors], layers: Sequence[int] | None, run: str | Path) -> list[LayerFactors]:
-    """Those of the layers that were asked for, from 1; all by default."""
+    """The selected layers, counted from 1; all by default."""
     if not found:
         got = f"a plain network, or rank 0, in {run}"
         raise UnsupportedError("a network with low-rank global attention", got, "train one with --lrga")
@@ -329,12 +328,12 @@ def chosen_layers(found: list[LayerFactors], layers: Sequence[int] | None, run: 
     wrong = [layer for layer in layers if not 1 <= layer <= len(found)]
     if wrong or not layers:
         got = ", ".join(map(str, wrong)) or "none"
-        raise OptionError(f"layers from 1 to {len(found)}", got, "choose among these, as in --layers 1,2")
+        raise OptionError(f"layers from 1 to {len(found)}", got, "choose from these, for example --layers 1,2")
     return [found[layer - 1] for layer in dict.fromkeys(layers)]
 
 
 def edges_once(edge_index: Tensor, num_nodes: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """[E, 2] pairs of nodes, each once and without loops, and [E] where each stands in ``edge_index`` first."""
+    """[E, 2] undirected edges, each once and without self-loops; [E] the first position of each in ``edge_index``."""
     ends = edge_index.t().cpu().numpy().reshape(-1, 2)
     low, high = ends.min(axis=1), ends.max(axis=1)
     keys, first = np.unique(low * max(num_nodes, 1) + high, return_index=True)
@@ -344,7 +343,7 @@ def edges_once(edge_index: Tensor, num_nodes: int) -> tuple[NDArray[np.int32], N
 
 
 def answers(task: Task, output: Tensor, labels: Tensor | None) -> dict[str, Any]:
-    """Labels, predictions and confidence of an explanation, from the scores ``[rows, columns]``, all on the CPU."""
+    """Labels, predictions and confidence of an explanation from scores ``[rows, columns]`` on the CPU."""
     rows = output.size(0)
     if task.kind == "classification":
         top = output.softmax(dim=1).max(dim=1)

@@ -1,4 +1,4 @@
-"""A figure of one graph's attention: the matrix, and how its rank is used."""
+"""A figure of one graph's attention: the matrix and its singular values."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from lrga.errors import OptionError
 from lrga.explain.attention import Explanation, LayerFactors
 from lrga.explain.style import SEQUENTIAL, WIDTH, colour, plain, save_figure
 
-WHOLE = 1000  # nodes up to which every entry is drawn; beyond, means over blocks
+WHOLE = 1000  # up to this number of nodes every entry is drawn; above it, means over blocks
 BLOCKS = 500
 ORDERS = ("community", "degree", "prediction", "label", "number")
 
@@ -33,9 +33,9 @@ def order_of(found: Explanation, by: str) -> NDArray[np.int64]:
 
 
 def shown_matrix(layer: LayerFactors, head: int, order: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The matrix in that order; above :data:`WHOLE` nodes means over :data:`BLOCKS` × :data:`BLOCKS` blocks.
+    """The matrix in this order; above :data:`WHOLE` nodes, means over :data:`BLOCKS` × :data:`BLOCKS` blocks.
 
-    The mean of a block of u·vᵀ is the product of the mean rows of u and of v: the whole matrix is never made.
+    The mean of a block of u·vᵀ is the product of the mean rows of u and v, so the whole matrix is never formed.
     """
     count = len(order)
     u, v = (factor[order, head].astype(np.float64) for factor in (layer.u, layer.v))
@@ -50,17 +50,17 @@ def plot_attention(
     found: Explanation, path: str | Path, *, layer: int | None = None, head: int = 1, order: str = "community",
     log: bool = False, width: float = WIDTH, title: str = "",
 ) -> Path:  # fmt: skip
-    """Draws the matrix of a layer and head beside its singular values.
+    """Draws the matrix of a layer and head, and its singular values.
 
     Args:
-        found: What :func:`~lrga.explain.attention.explain` gave.
-        path: Where to write; the ending decides the format.
-        layer: From 1; the last by default.
-        head: From 1.
-        order: Of rows and columns: one of :data:`ORDERS`.
-        log: Whether colours follow the logarithm.
-        width: Inches.
-        title: Above it.
+        found: The result of :func:`~lrga.explain.attention.explain`.
+        path: File to write; its extension selects the format.
+        layer: Layer, counted from 1; the last by default.
+        head: Head, counted from 1.
+        order: Order of rows and columns, one of :data:`ORDERS`.
+        log: Whether colours are on a logarithmic scale.
+        width: Width in inches.
+        title: Title of the figure.
     """
     number = len(found.layers) if layer is None else layer
     if not 1 <= number <= len(found.layers):

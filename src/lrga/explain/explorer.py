@@ -1,4 +1,4 @@
-"""``lrga explain``: the attention of a trained network as a page one can walk about in."""
+"""``lrga explain``: the attention of a trained network as an interactive page."""
 
 import base64
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from lrga.errors import OptionError
 from lrga.explain.attention import Explanation, LayerFactors, explain
 from lrga.explain.html import render, write_page
 
-DRAWN_EDGES = 8_000  # of a graph with more; drawing them is what a click waits for
+DRAWN_EDGES = 8_000  # at most; more would make clicks slow
 DRAWN_EDGES_OF_LARGE = 3_000
-WEBGL_NODES = 2000  # more are drawn by the graphics card
-LARGEST = 400_000_000  # bytes of factors; a browser opens no larger page
+WEBGL_NODES = 2000  # above this, nodes are drawn with WebGL
+LARGEST = 400_000_000  # bytes of factors; browsers do not open larger pages
 
 
 def write_explorer(
@@ -28,7 +28,7 @@ def write_explorer(
 ) -> Explanation:
     """Writes the page of a graph's attention; the arguments are those of :func:`~lrga.explain.attention.explain`.
 
-    In place of a run it takes what :func:`~lrga.explain.own_model.explain_model` found in a model of any make.
+    Instead of a run, it also accepts the result of :func:`~lrga.explain.own_model.explain_model`.
     """
     found = run if isinstance(run, Explanation) else explain(run, graph=graph, layers=layers, **options)
     write_page(output, explorer_page(found))
@@ -36,7 +36,7 @@ def write_explorer(
 
 
 def explorer_page(found: Explanation) -> str:
-    """The page: it holds the factors, and computes a row of the attention when asked for one."""
+    """The page: it contains the factors and computes rows of the attention on request."""
     size = sum(layer.u.nbytes + layer.v.nbytes for layer in found.layers)
     if size > LARGEST:
         got = f"{size:,} bytes of {len(found.layers)} layers"
@@ -84,7 +84,7 @@ def _data(found: Explanation) -> dict[str, Any]:
 
 
 def _some(count: int, most: int) -> NDArray[np.int64]:
-    """All numbers below ``count``, or ``most`` of them at random."""
+    """All numbers below ``count``, or a random sample of ``most`` of them."""
     if count <= most:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
@@ -106,7 +106,7 @@ def _layer(layer: LayerFactors) -> dict[str, Any]:
 
 
 def packed(values: NDArray[Any]) -> str:
-    """Base64 of the bytes, little-endian: four bytes a number.
+    """Base64 of the numbers, little-endian, four bytes each.
 
     Example:
         >>> packed(np.array([1.0], dtype=np.float32))
@@ -123,7 +123,7 @@ def _class_names(found: Explanation) -> list[str] | None:
 
 
 def _answer(found: Explanation) -> dict[str, str]:
-    """Label and prediction in words, of the graph or of all its nodes or edges together."""
+    """A text with label and prediction of the graph, or a summary over its nodes or edges."""
     names = _class_names(found)
 
     def text(value: Any) -> str:
@@ -136,4 +136,4 @@ def _answer(found: Explanation) -> dict[str, str]:
         return {}
     right = int((found.labels == found.predictions).sum())
     what = found.task.level if found.pairs is None else "pair"
-    return {f"{what}s predicted rightly": f"{right:,} of {len(found.predictions):,}"}
+    return {f"{what}s predicted correctly": f"{right:,} of {len(found.predictions):,}"}

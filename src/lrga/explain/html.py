@@ -1,4 +1,4 @@
-"""Pages that are one file: templates, scripts and the chart library in it, all that came from outside escaped."""
+"""Self-contained HTML pages: templates, scripts and the chart library in one file; external text is escaped."""
 
 import base64
 import hashlib
@@ -20,10 +20,10 @@ def render(template: str, *, scripts: tuple[str, ...], data: Any, webgl: bool = 
 
     Args:
         template: Name of a file in ``templates``.
-        scripts: Further scripts of ``templates``, run after the chart library in this order.
-        data: Read by the scripts: JSON values in the element ``#data``.
-        webgl: Whether charts are drawn with WebGL, for which Plotly compiles code of its own.
-        **context: Read by the template, which escapes all of it.
+        scripts: Further scripts of ``templates``, run in this order after the chart library.
+        data: JSON values for the scripts, in the element ``#data``.
+        webgl: Whether charts are drawn with WebGL, for which Plotly compiles code.
+        **context: Variables of the template, which escapes them.
     """
     environment = _environment()
     from markupsafe import Markup
@@ -49,20 +49,20 @@ def render(template: str, *, scripts: tuple[str, ...], data: Any, webgl: bool = 
 
 
 def write_page(path: str | Path, page: str) -> Path:
-    """Writes the page, whole or not at all."""
+    """Writes the page atomically."""
     path = Path(path)
     if path.is_dir():
         raise DataError(f"a file to write at {path}", "a folder", f"name a file in it: -o {path / 'page.html'}")
     try:
         write_bytes(path, page.encode("utf-8", errors="replace"))
     except CheckpointError as error:
-        remedy = "choose a file in a folder that may be written to: -o page.html"
+        remedy = "choose a file in a writable folder: -o page.html"
         raise CheckpointError(f"to write {path}", error.got, remedy) from error
     return path
 
 
 def json_text(value: Any) -> str:
-    """JSON that may stand inside a ``<script>``: no ``<``, ``>`` or ``&`` of a name is left, and no NaN.
+    """JSON that is safe inside a ``<script>``: ``<``, ``>`` and ``&`` are escaped, and NaN is replaced by null.
 
     Example:
         >>> json_text({"run": "</script><b>", "loss": float("nan")})
@@ -75,7 +75,7 @@ def json_text(value: Any) -> str:
 
 
 def chart_text(text: str) -> str:
-    """A name as Plotly shows it unchanged: it reads some HTML tags in its labels.
+    """Escapes a name for Plotly, which interprets some HTML tags in labels.
 
     Example:
         >>> chart_text("<b>A & B</b>")
@@ -86,7 +86,7 @@ def chart_text(text: str) -> str:
 
 @cache
 def plotly_bundle() -> str:
-    """Plotly's own script, of the installed package."""
+    """Plotly's script from the installed package."""
     return str(optional_module("plotly.offline", "for pages", "report").get_plotlyjs())
 
 
@@ -102,7 +102,7 @@ def _file(name: str) -> str:
 
 
 def _as_script(text: str) -> str:
-    """As the browser will read it back from the page, so that its checksum agrees."""
+    """The script as the browser reads it from the page, so that its checksum matches."""
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("</script", "<\\/script")
 
 
@@ -111,7 +111,7 @@ def _sha256(text: str) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """NaN and infinity, which JSON has not, become null; surrogates, which UTF-8 has not, question marks."""
+    """Replaces NaN and infinity (invalid in JSON) by null, and surrogates (invalid in UTF-8) by question marks."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):

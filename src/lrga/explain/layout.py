@@ -1,4 +1,4 @@
-"""Where the nodes of a drawn graph stand, and which of them belong together."""
+"""Layout and communities of a drawn graph."""
 
 from typing import Any
 
@@ -11,22 +11,22 @@ from scipy.spatial import cKDTree
 
 from lrga.errors import optional_module
 
-SPRING_NODES = 600  # up to here forces between all pairs of nodes are affordable
+SPRING_NODES = 600  # up to this size, forces between all pairs of nodes are computed
 LOUVAIN_EDGES = 300_000
 _ROUNDS = 40
 _SPECTRAL_NODES = 10
 
 
 def positions(edges: NDArray[Any], num_nodes: int, *, seed: int = 0) -> NDArray[np.float32]:
-    """[N, 2]: a place for every node, linked ones near each other, within [-1, 1]².
+    """[N, 2]: a position in [-1, 1]² for each node; linked nodes are near each other.
 
-    First by the eigenvectors of the normalised adjacency, which see the whole; then small graphs by networkx's spring
-    layout, and large ones by a few rounds of forces between near nodes alone.
+    Initial positions come from eigenvectors of the normalised adjacency. Small graphs are refined by networkx's spring
+    layout, large ones by a few rounds of forces between near nodes.
 
     Args:
         edges: [E, 2] node numbers, each edge once.
         num_nodes: N.
-        seed: The same graph is drawn the same way.
+        seed: Random seed, so that a graph is always drawn in the same way.
 
     Example:
         >>> positions(np.array([[0, 1], [1, 2]]), 3).shape
@@ -42,21 +42,21 @@ def positions(edges: NDArray[Any], num_nodes: int, *, seed: int = 0) -> NDArray[
         found = _spread(_spectral(edges, num_nodes, seed), edges, seed)
         low, high = np.quantile(found, [0.002, 0.998], axis=0)
         margin = 0.06 * (high - low)
-        found = np.clip(found, low - margin, high + margin)  # a few lost nodes must not make all others small
+        found = np.clip(found, low - margin, high + margin)  # outliers must not shrink the rest
     found = found - (found.max(axis=0) + found.min(axis=0)) / 2
     return (found / max(float(np.abs(found).max()), 1e-12)).astype(np.float32)
 
 
 def communities(edges: NDArray[Any], num_nodes: int, *, seed: int = 0) -> NDArray[np.int32]:
-    """[N]: a number for the community of each node, 0 for the largest: Louvain's, on huge graphs label propagation's.
+    """[N]: the community of each node, 0 for the largest: by Louvain's method, or label propagation on huge graphs.
 
     Example:
         >>> communities(np.array([[0, 1], [1, 2], [0, 2], [3, 4]]), 5).tolist()
         [0, 0, 0, 1, 1]
     """
     graph, find = _graph(edges, num_nodes), _networkx().community
-    # Rings and grids are full of ties, between which Louvain moves nodes to and fro for minutes: no two edges may
-    # weigh alike.
+    # Rings and grids have many ties, in which Louvain can move nodes back and forth for minutes: distinct weights
+    # avoid ties.
     weights = 1.0 + 0.01 * np.random.default_rng(seed).random(graph.number_of_edges())
     for (_, _, facts), weight in zip(graph.edges(data=True), weights, strict=True):
         facts["weight"] = float(weight)
@@ -88,14 +88,14 @@ def _adjacency(edges: NDArray[Any], num_nodes: int) -> Any:
 
 
 def _spectral(edges: NDArray[Any], num_nodes: int, seed: int) -> NDArray[np.float64]:
-    """[N, 2]: the two leading eigenvectors beside the trivial one, shaken a little so that no two nodes agree."""
+    """[N, 2]: the two leading eigenvectors after the trivial one, with a little noise so that all positions differ."""
     adjacency = _adjacency(edges, num_nodes)
     parts, _ = connected_components(adjacency, directed=False)
     degree = np.asarray(adjacency.sum(axis=1)).ravel() + 1.0
     scale = sparse.diags_array(degree**-0.5)
     normal = scale @ (adjacency + sparse.eye_array(num_nodes)) @ scale
     random = np.random.default_rng(seed)
-    if parts > num_nodes // 4:  # hardly any edges: their eigenvectors say nothing
+    if parts > num_nodes // 4:  # with so few edges, eigenvectors are not informative
         return random.normal(size=(num_nodes, 2))
     if num_nodes <= SPRING_NODES:
         _, vectors = np.linalg.eigh(normal.toarray())
@@ -107,9 +107,9 @@ def _spectral(edges: NDArray[Any], num_nodes: int, seed: int) -> NDArray[np.floa
 
 
 def _spread(places: NDArray[np.float64], edges: NDArray[Any], seed: int) -> NDArray[np.float64]:
-    """Draws linked nodes together and pushes near ones apart, towards a distance of about 1 between neighbours."""
+    """Pulls linked nodes together and pushes near nodes apart, towards a distance of about 1 between neighbours."""
     count = len(places)
-    order = np.argsort(np.argsort(places, axis=0), axis=0) / count - 0.5  # even at first, whatever the eigenvectors
+    order = np.argsort(np.argsort(places, axis=0), axis=0) / count - 0.5  # start with an even spread
     mixed = order + 0.5 * places / max(float(np.abs(places).max()), 1e-12)
     now = mixed * np.sqrt(count) + np.random.default_rng(seed).normal(scale=0.05, size=(count, 2))
     adjacency = _adjacency(edges, count)

@@ -1,4 +1,4 @@
-"""What the attention inside a user's own PyG model attends to, on one graph."""
+"""The attention inside a user's own PyG model, on one graph."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,16 +24,17 @@ def explain_model(
     """Runs any model with low-rank global attention on one graph and records the attention.
 
     Args:
-        model: Augmented by :func:`lrga.augment`, or made of :class:`lrga.LRGAConv` or the attention itself.
-        data: One graph. Its ``y``, where it has one, is shown as the label.
-        forward: How the model is called: ``(model, data) → [N or 1, …]``, class scores or values; by default
-            ``model(data)``.
-        name: Of the model on the page; by default that of its class.
+        model: A model augmented by :func:`lrga.augment`, or one that contains :class:`lrga.LRGAConv` or
+            :class:`lrga.LowRankGlobalAttention`.
+        data: One graph. Its ``y``, if present, is shown as the label.
+        forward: A function that calls the model: ``(model, data) → [N or 1, …]``, class scores or values. The default
+            is ``model(data)``; pass a function if the model takes several arguments.
+        name: Name of the model on the page; by default the name of its class.
         dataset: Name of the data on the page.
         classes: Names of the classes.
 
-    What is predicted is read from the result: one row for each node or one for the graph; classes where it has
-    several columns and ``y`` holds integers, else the value of its first column.
+    The shape of the result determines what is predicted: one row for each node, or one row for the graph. Several
+    columns and integer ``y`` are classes; otherwise the first column is the predicted value.
 
     Example:
         >>> import lrga
@@ -45,7 +46,7 @@ def explain_model(
         ('node', [('convs.0.attention', (6, 1, 5)), ('convs.1.attention', (6, 1, 5))])
     """
     if not isinstance(data, Data) or data.edge_index is None or not data.num_nodes:
-        raise DTypeError("one graph as PyG Data, with nodes and edge_index", repr(data), "pass one element of your set")
+        raise DTypeError("one graph as PyG Data, with nodes and edge_index", repr(data), "pass one Data object")
     was_training = model.training
     model.eval()
     try:
@@ -69,12 +70,12 @@ def explain_model(
 
 
 def _predicted(output: Any, data: Data, classes: tuple[str, ...] | None) -> tuple[Tensor, Task, Tensor | None]:
-    """The result as ``[rows, columns]``, what it predicts, and the labels, on the CPU."""
-    remedy = "pass forward=lambda model, data: … that returns the scores"
+    """The result as ``[rows, columns]``, its level (node or graph), and the labels, on the CPU."""
+    remedy = "explain one graph at a time, and pass forward=lambda model, data: … that returns its scores"
     if not isinstance(output, Tensor):
         raise DTypeError("the model to return a tensor", type(output).__name__, remedy)
     if output.dim() == 0 or output.size(0) not in (data.num_nodes, 1):
-        expected = f"{data.num_nodes} rows, one for each node, or one for the graph"
+        expected = f"a result of {data.num_nodes} rows, one for each node, or of one row for the graph"
         raise ShapeError(expected, f"shape {list(output.shape)}", remedy)
     rows, y = output.detach().float().cpu().view(output.size(0), -1), data.y
     y = y.detach().cpu().view(rows.size(0), -1)[:, 0] if y is not None and y.numel() % rows.size(0) == 0 else None

@@ -1,4 +1,4 @@
-"""PyG's ``Explainer`` on low-rank global attention: which nodes of the graph a prediction attends to."""
+"""Low-rank global attention in PyG's ``Explainer``: which nodes contribute to a prediction through the attention."""
 
 import inspect
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ METHODS = ("gradient", "attention")
 
 @dataclass
 class _Call:
-    """One call of an attention module: its factors and values, ``[N, H, K]`` each, and what it returned."""
+    """One call of an attention module: its factors and values, ``[N, H, K]`` each, and its output."""
 
     u: Tensor
     v: Tensor
@@ -33,24 +33,24 @@ class _Call:
     output: Tensor
 
     def received(self, sent: Tensor) -> Tensor:
-        """``[N, H, D]``: of each node j the sum of ``A[i, j] * sent[i]`` over the nodes i of its graph."""
+        """``[N, H, D]``: for each node j the sum of ``A[i, j] * sent[i]`` over the nodes i of its graph."""
         return segmented_attention(self.v, self.u, sent, self.segments, normalize=None)
 
 
 class GlobalAttentionExplainer(ExplainerAlgorithm):
-    r"""An algorithm for PyG's :class:`~torch_geometric.explain.Explainer` that tells which nodes the low-rank global
-    attention of a model brings into a prediction, however far away they are.
+    r"""An algorithm for PyG's :class:`~torch_geometric.explain.Explainer` that scores how much each node contributes to
+    a prediction through low-rank global attention, at any distance.
 
-    With :math:`A = u v^\top` the attention matrix of a head and :math:`o_i = \sum_j A_{ij} z_j` what node i attends to,
-    the score of node j is, summed over heads and layers,
+    Let :math:`A = u v^\top` be the attention matrix of a head and :math:`o_i = \sum_j A_{ij} z_j` the attended features
+    of node i. The score of node j, summed over heads and layers, is
 
-    - ``"gradient"``: :math:`|\sum_i A_{ij} \, z_j \cdot \partial s / \partial o_i|`, the part of j in the
-      first-order change of the explained score s if its value were left out of the attention;
-    - ``"attention"``: :math:`\sum_i A_{ij}` over the explained nodes i (all nodes where graphs are predicted),
-      whatever the model makes of it afterwards.
+    - ``"gradient"``: :math:`|\sum_i A_{ij} \, z_j \cdot \partial s / \partial o_i|`, the
+      first-order change of the explained score s if node j is removed from the attention;
+    - ``"attention"``: :math:`\sum_i A_{ij}` over the explained nodes i (all nodes for graph predictions). It ignores
+      what the model computes from the attention afterwards.
 
-    Both take time and memory linear in the number of nodes. Scores are divided by the largest. Nodes of other graphs of
-    a batch have score 0. Edges are not explained: use PyG's explainers for them.
+    Both take time and memory linear in the number of nodes. Scores are divided by the largest one. Nodes of
+    other graphs of a batch have score 0. Edges are not explained: use PyG's explainers for them.
 
     Args:
         method: ``"gradient"`` or ``"attention"``.
@@ -77,11 +77,11 @@ class GlobalAttentionExplainer(ExplainerAlgorithm):
         self.method = method
 
     def supports(self) -> bool:
-        """Whether one score for each node is asked for; anything else is an error."""
+        """Checks that the explainer asks for one score for each node; otherwise raises an error."""
         config = self.explainer_config
         if config.node_mask_type != MaskType.object or config.edge_mask_type is not None:
             got = f"node_mask_type={_value(config.node_mask_type)}, edge_mask_type={_value(config.edge_mask_type)}"
-            raise OptionError("node_mask_type='object' and no edge_mask_type", got, "explain nodes, as whole objects")
+            raise OptionError("node_mask_type='object' and no edge_mask_type", got, "explain nodes only")
         if self.method == "attention" and config.explanation_type != ExplanationType.model:
             remedy = "pass explanation_type='model', or method='gradient'"
             raise OptionError("a model explanation with method='attention'", "'phenomenon'", remedy)
@@ -100,7 +100,7 @@ class GlobalAttentionExplainer(ExplainerAlgorithm):
         """The explanation, its ``node_mask`` ``[N, 1]`` between 0 and 1; called by the ``Explainer``."""
         if not isinstance(x, Tensor):
             got = f"x as {type(x).__name__}"
-            raise UnsupportedError("one kind of nodes", got, "explain a homogeneous graph")
+            raise UnsupportedError("a homogeneous graph", got, "explain a graph with one node type")
         by_gradient = self.method == "gradient"
         with torch.set_grad_enabled(by_gradient), _recorded(model, with_values=by_gradient) as calls:
             output = model(x, edge_index, **kwargs)
@@ -112,17 +112,18 @@ class GlobalAttentionExplainer(ExplainerAlgorithm):
         else:
             scores = self._by_attention(calls, index)
         largest = scores.max() if scores.numel() else scores.new_zeros(())
-        return Explanation(node_mask=(scores / largest if largest > 0 else scores).unsqueeze(1).to(x.dtype))
+        dtype = x.dtype if x.is_floating_point() else scores.dtype
+        return Explanation(node_mask=(scores / largest if largest > 0 else scores).unsqueeze(1).to(dtype))
 
     def _explained(self, output: Tensor, target: Tensor, index: Any) -> Tensor:
-        """The number whose gradient is taken: log-odds of the target class where the model returns logits."""
+        """The number to differentiate: the log-odds of the target class if the model returns logits."""
         if index is not None:
             output, target = output[index], target[index]
         mode, kind = self.model_config.mode, self.model_config.return_type
         if mode == ModelMode.multiclass_classification:
             classes = target.unsqueeze(-1)
             score = output.gather(-1, classes)
-            if kind == ModelReturnType.raw:  # the logarithm of a probability near 1 would have no gradient
+            if kind == ModelReturnType.raw:  # the log of a probability near 1 has no gradient
                 score = score - output.scatter(-1, classes, -torch.inf).logsumexp(-1, keepdim=True)
             return score.sum()
         if mode == ModelMode.binary_classification:
@@ -146,14 +147,14 @@ def _by_gradient(calls: list[_Call], score: Tensor) -> Tensor:
     total = torch.zeros_like(calls[0].u[:, 0, 0])
     for call, gradient in zip(calls, gradients, strict=True):
         if gradient is not None and call.z is not None:
-            attended = gradient.view(*call.z.shape[:2], 2, -1)[:, :, 0].to(call.u.dtype)  # beside it m4
+            attended = gradient.view(*call.z.shape[:2], 2, -1)[:, :, 0].to(call.u.dtype)  # the other half is m4
             total += (call.received(attended) * call.z).sum((1, 2)).abs()
     return total
 
 
 @contextmanager
 def _recorded(model: nn.Module, *, with_values: bool) -> Iterator[list[_Call]]:
-    """While the block runs, the calls of every attention module of ``model``."""
+    """Records the calls of every attention module of ``model`` inside the block."""
     calls: list[_Call] = []
 
     def write_down(module: LowRankGlobalAttention, arguments: Any, options: dict[str, Any], output: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""One look for pages and pictures: colours that the colour-blind tell apart, sizes that can be read in print."""
+"""One style for pages and figures: colour-blind safe colours and sizes that are readable in print."""
 
 import io
 import re
@@ -10,14 +10,14 @@ from typing import Any
 from lrga.errors import CheckpointError, OptionError, optional_module
 from lrga.io.files import write_bytes
 
-# Okabe and Ito's colours for the colour-blind, without the yellow, which is too pale on white.
+# Okabe and Ito's colour-blind safe palette, without yellow, which is too pale on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-SEQUENTIAL = "cividis"  # a scale of brightness, the same to every eye
+SEQUENTIAL = "cividis"  # differs in brightness, so it is colour-blind safe
 PAPER = "#555555"
 FORMATS = ("png", "svg", "pdf")
-WIDTH = 6.4  # inches: a text column
-TALLEST_PNG = 200  # inches; matplotlib draws no more than 2^16 points
+WIDTH = 6.4  # inches: the width of a text column
+TALLEST_PNG = 200  # inches; matplotlib's limit is 2^16 pixels
 _SETTINGS: dict[str, Any] = {
     "font.size": 9.0,
     "axes.titlesize": 9.5,
@@ -30,7 +30,7 @@ _SETTINGS: dict[str, Any] = {
     "legend.edgecolor": "none",
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
-    "path.simplify_threshold": 0.3,  # points that lie that near to a straight line, in pixels, are left out
+    "path.simplify_threshold": 0.3,  # points closer than this to a straight line, in pixels, are omitted
     "axes.grid": True,
     "grid.alpha": 0.25,
     "grid.linewidth": 0.6,
@@ -40,7 +40,7 @@ _SETTINGS: dict[str, Any] = {
     "image.cmap": SEQUENTIAL,
     "figure.dpi": 100,
     "savefig.dpi": 300,
-    "pdf.fonttype": 42,  # letters stay letters: they can be selected, and publishers take the file
+    "pdf.fonttype": 42,  # embeds fonts as text, which publishers require
     "svg.fonttype": "none",
     "svg.hashsalt": "lrga",  # equal runs give equal files
     "mathtext.default": "regular",
@@ -48,7 +48,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 def colour(number: int) -> str:
-    """The colour of the ``number``-th series; after the last one they come again.
+    """The colour of the ``number``-th series; colours repeat after the last one.
 
     Example:
         >>> colour(0) == colour(len(COLOURS))
@@ -58,9 +58,9 @@ def colour(number: int) -> str:
 
 
 def plain(text: str) -> str:
-    """A name as matplotlib shows it unchanged: between dollars it would read formulas.
+    """Escapes a name for matplotlib, which reads text between dollar signs as formulas.
 
-    Control characters, which an SVG may not hold, become spaces.
+    Control characters, which are invalid in SVG, become spaces.
 
     Example:
         >>> plain("$x$")
@@ -70,16 +70,16 @@ def plain(text: str) -> str:
 
 
 def require_matplotlib() -> Any:
-    """Matplotlib's figure class, which needs no display."""
+    """Matplotlib's figure class, which works without a display."""
     return optional_module("matplotlib.figure", "to draw pictures", "plot").Figure
 
 
 def styled() -> AbstractContextManager[None]:
-    """A context in which matplotlib draws in this style; the caller's settings come back."""
+    """A context in which matplotlib uses this style; the caller's settings are restored."""
     require_matplotlib()
     import matplotlib as mpl
 
-    settings: Any = _SETTINGS  # its keys are typed one by one in recent versions
+    settings: Any = _SETTINGS  # recent versions type its keys individually
     return mpl.rc_context(settings)
 
 
@@ -88,16 +88,16 @@ def _one_decimal(number: re.Match[bytes]) -> bytes:
 
 
 def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, height: float) -> Path:
-    """Lets ``draw`` fill a figure of that many inches and writes it, whole or not at all, as its ending says."""
+    """Calls ``draw`` on a figure of this size in inches and writes it atomically, in the format of the extension."""
     path = Path(path)
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
-        raise OptionError("a picture ending in .png, .svg or .pdf", repr(path.name), f"write {path.stem}.png")
+        raise OptionError("a file name ending in .png, .svg or .pdf", repr(path.name), f"write {path.stem}.png")
     if not 1.0 <= width <= 40.0:
         raise OptionError("a width of 1 to 40 inches", f"{width:g}", "pass for example 6.4")
     if kind == "png" and height > TALLEST_PNG:
-        got = f"one of {height:.0f} inches"
-        raise OptionError(f"a PNG of at most {TALLEST_PNG} inches", got, f"write {path.stem}.pdf, or name fewer runs")
+        got = f"{height:.0f} inches"
+        raise OptionError(f"a PNG of at most {TALLEST_PNG} inches in height", got, f"write {path.stem}.pdf")
     figure_class = require_matplotlib()
     content = io.BytesIO()
     dates: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -106,7 +106,7 @@ def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, 
         draw(figure)
         figure.savefig(content, format=kind, metadata=dates[kind])  # equal runs give equal files
     drawn = content.getvalue()
-    if kind == "svg":  # one decimal of a point: more is not seen, and half the size
+    if kind == "svg":  # one decimal is enough and halves the size
         number = re.compile(rb"\d+\.\d{2,}")
         drawn = re.sub(rb' (?:d|x|y)="[^"]*"', lambda found: number.sub(_one_decimal, found[0]), drawn)
     try:

@@ -1,34 +1,23 @@
-"""Unpacking zip archives that come from elsewhere."""
+"""Safe unpacking of untrusted zip archives."""
 
-import lzma
-import struct
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
+from lrga.errors import ChecksumError, DataError
 from lrga.io.files import writing
-
-ARCHIVE_DAMAGE = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error, NotImplementedError, RuntimeError,
-    UnicodeError,
-)  # fmt: skip
-"""What a damaged archive raises; an unknown compression raises NotImplementedError, encryption RuntimeError."""
+from lrga.io.limits import reading
 
 
 def extract(archive: Path, folder: Path, names: Sequence[str] = ("",)) -> None:
-    """Unpacks those members of a ``.zip`` whose paths end in one of ``names``; nothing can land outside ``folder``."""
-    if not archive.is_file():
-        raise DataMissingError(f"a .zip archive at {archive}", "no plain file there", "name the archive")
-    try:
-        with writing(folder, error=DataError), zipfile.ZipFile(archive) as zipped:
-            # zipfile itself leaves .. and the root out of the paths, and writes links as plain files
-            zipped.extractall(folder, [member for member in zipped.namelist() if member.endswith(tuple(names))])
-    except LRGAError:
-        raise
-    except ARCHIVE_DAMAGE as error:
-        raise ChecksumError(f"a sound archive {archive}", f"{error}", "delete it and obtain it again") from error
+    """Unpacks the members of a ``.zip`` whose paths end in one of ``names``; nothing is written outside ``folder``."""
+    with (
+        reading(archive, "a valid archive", remedy="delete it and download it again", damage=ChecksumError),
+        zipfile.ZipFile(archive) as zipped,
+        writing(folder, error=DataError),
+    ):
+        # zipfile itself removes .. and the root from paths, and writes links as regular files
+        zipped.extractall(folder, [member for member in zipped.namelist() if member.endswith(tuple(names))])
 
 
 def is_whole(archive: Path) -> bool:
@@ -36,5 +25,5 @@ def is_whole(archive: Path) -> bool:
     try:
         with zipfile.ZipFile(archive) as zipped:
             return zipped.testzip() is None
-    except ARCHIVE_DAMAGE:
+    except Exception:  # damaged bytes can raise nearly any error
         return False

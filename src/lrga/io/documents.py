@@ -1,4 +1,4 @@
-"""JSON documents: written atomically, sealed with a checksum, and checked field by field when they are read."""
+"""JSON documents: written atomically, with a checksum, and checked field by field on reading."""
 
 import functools
 import hashlib
@@ -16,9 +16,9 @@ _SEAL = "sha256"
 
 
 def to_json_bytes(value: Any) -> bytes:
-    """JSON, indented, in UTF-8; NaN and infinity are refused, as other readers would refuse them."""
+    """Indented JSON in UTF-8; NaN and infinity are errors, because other readers reject them."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    return text.encode(errors="backslashreplace")  # half a surrogate pair, as in a path that is not UTF-8: \\udcff
+    return text.encode(errors="backslashreplace")  # lone surrogates, as in a path that is not UTF-8: \\udcff
 
 
 def write_json(path: Path, value: Any, *, error: type[LRGAError] = CheckpointError) -> None:
@@ -27,17 +27,15 @@ def write_json(path: Path, value: Any, *, error: type[LRGAError] = CheckpointErr
 
 
 def read_json(path: Path) -> Any:
-    """Reads a document of a run that :func:`write_json` wrote."""
-    try:
+    """Reads a document of a run, written by :func:`write_json`."""
+    if not path.exists():
+        raise CheckpointError(f"the file {path}", "no such file", "pass the folder of a run of lrga train")
+    with limits.reading(path, "JSON in", remedy="restore the file, or train again", damage=CheckpointError):
         return limits.parse_json(limits.read_bytes(path, error=CheckpointError), finite=True)
-    except FileNotFoundError as error:
-        raise CheckpointError(f"the file {path}", "no such file", "name the folder of a run of lrga train") from error
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"JSON in {path}", str(error), "restore the file, or train anew") from error
 
 
 def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with a checksum of them, which :func:`unsealed` compares.
+    """The values with their checksum, which :func:`unsealed` verifies.
 
     Example:
         >>> unsealed(sealed({"epoch": 3}), Path("state.json"))
@@ -47,13 +45,13 @@ def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unsealed(values: Any, path: Path) -> dict[str, Any]:
-    """What was :func:`sealed`; refused where it was changed. Files of older versions have no checksum."""
-    remedy = "restore the file, or train anew"
+    """The values passed to :func:`sealed`; changed values are an error. Files of older versions have no checksum."""
+    remedy = "restore the file, or train again"
     if not isinstance(values, dict):
         raise CheckpointError(f"a JSON object in {path}", repr(values)[:80], remedy)
     found = {key: value for key, value in values.items() if key != _SEAL}
     if _SEAL in values and values[_SEAL] != _checksum(found):
-        raise CheckpointError(f"{path} as it was written", "a content that does not match its checksum", remedy)
+        raise CheckpointError(f"{path} unchanged", "content that does not match its checksum", remedy)
     return found
 
 
@@ -62,7 +60,7 @@ def _checksum(values: Mapping[str, Any]) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a finite number, of a size that a float can hold (JSON's integers have no end).
+    """Whether ``value`` is a finite number within the range of float (integers in JSON are unbounded).
 
     Example:
         >>> is_number(1.5), is_number(float("nan")), is_number(10**400), is_number(True)
@@ -71,20 +69,20 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-_hints = functools.cache(get_type_hints)  # they are looked up for every record that is read
+_hints = functools.cache(get_type_hints)  # cached, because every record needs them
 
 
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
-    """Refuses values of a dataclass's fields that are of another type, not finite, or beyond 64 bits.
+    """Raises an error if values of a dataclass's fields have the wrong type, are not finite, or exceed 64 bits.
 
-    Only fields of plain types (numbers, text, truth values) and those that may be ``None`` are looked at.
+    Only fields of plain types (numbers, text, bool), possibly optional, are checked.
     """
     hints = _hints(kind)
     for name, value in values.items():
         allowed = set(get_args(hints[name])) or {hints[name]}
         if allowed <= _PLAIN.keys() and not any(_PLAIN[one][1](value) for one in allowed):
             words = " or ".join(word for one, (word, _) in _PLAIN.items() if one in allowed)
-            raise OptionError(f"{name} to be {words}", repr(value)[:80], f"write another {name}")
+            raise OptionError(f"{name} to be {words}", repr(value)[:80], f"pass another {name}")
 
 
 def _is_integer(value: Any) -> bool:

@@ -1,7 +1,7 @@
-"""Files written whole or not at all, and checked by size and checksum before use.
+"""Atomic writing of files, and checks of size and checksum before use.
 
-Every file that others read is written through :func:`atomic_path`: into a temporary file beside it, synced to the disk,
-then renamed. Whenever the writer is killed, a reader sees the old file, the new file or none, never a part of one.
+Every file that others read is written through :func:`atomic_path`: to a temporary file in the same folder, synced to
+disk, then renamed. If the writer is killed, a reader sees the old file, the new file or no file, never a partial one.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class FileFacts:
-    """Size in bytes and sha256 of a file; ``None`` where it is not known beforehand."""
+    """Size in bytes and sha256 of a file; ``None`` if unknown."""
 
     size: int | None = None
     sha256: str | None = None
@@ -28,32 +28,32 @@ class FileFacts:
 
 @contextmanager
 def writing(path: Path, *, error: type[LRGAError] = CheckpointError) -> Iterator[None]:
-    """Turns the system's refusal to write ``path`` into an ``error`` that says what to do.
+    """Converts the system's errors on writing ``path`` to an ``error`` with a remedy.
 
-    ``CheckpointError`` speaks of a run's folder, ``DataError`` of the data root.
+    The remedy of ``CheckpointError`` is about the run folder, that of ``DataError`` about the data root.
     """
     try:
         yield
-    except LRGAError:  # some are an OSError as well
+    except LRGAError:  # some are also OSErrors
         raise
     except OSError as refusal:
-        if refusal.errno is None:  # not the system's: what reads archives calls a damaged one an OSError too
+        if refusal.errno is None:  # not from the system: readers of archives raise OSError for damage too
             raise
         where = "--data-root or LRGA_DATA" if error is DataError else "--output (a run continues with --resume)"
-        remedy = f"free some space or allow writing, or choose another folder with {where}"
+        remedy = f"free disk space, correct the permissions, or choose another folder with {where}"
         raise error(f"to write {path}", refusal.strerror or str(refusal), remedy) from refusal
 
 
 def check_plain(path: Path) -> None:
-    """Refuses a link, a pipe, a device or a folder in place of a file: a run's folder may be somebody else's."""
+    """Raises an error for a link, a pipe, a device or a folder in place of a file: a run folder may be untrusted."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         got = "a link to another file" if path.is_symlink() else "a pipe, a device or a folder"
-        raise CheckpointError(f"a plain file at {path}", got, "delete it")
+        raise CheckpointError(f"a regular file at {path}", got, "delete it")
 
 
 @contextmanager
 def atomic_path(path: Path, *, error: type[LRGAError] = CheckpointError) -> Iterator[Path]:
-    """A temporary path beside ``path``; it becomes ``path`` only when the block ends without an error.
+    """A temporary path next to ``path``; it is renamed to ``path`` only if the block ends without an error.
 
     Example:
         >>> import tempfile
@@ -79,14 +79,14 @@ def write_bytes(path: Path, content: bytes, *, error: type[LRGAError] = Checkpoi
 
 
 def write_new(path: Path, content: bytes) -> bool:
-    """Writes ``content`` to ``path`` atomically unless ``path`` exists already; returns whether it was written."""
+    """Writes ``content`` to ``path`` atomically unless ``path`` exists; returns whether it was written."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _temporary_beside(path) as temporary:
             temporary.write_bytes(content)
             _sync(temporary)
             try:
-                os.link(temporary, path)  # unlike a rename, this fails where the name is taken
+                os.link(temporary, path)  # unlike a rename, this fails if the name exists
             except FileExistsError:
                 return False
             except OSError:  # a file system without links
@@ -98,7 +98,7 @@ def write_new(path: Path, content: bytes) -> bool:
 
 
 def append_bytes(path: Path, content: bytes) -> None:
-    """Appends ``content`` to the plain file ``path`` and waits until the disk has it."""
+    """Appends ``content`` to the regular file ``path`` and syncs it to disk."""
     check_plain(path)
     with writing(path), open(path, "ab") as file:
         file.write(content)
@@ -107,7 +107,7 @@ def append_bytes(path: Path, content: bytes) -> None:
 
 
 def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
-    """Makes the folder ``target`` with these files atomically; it replaces a folder that is there."""
+    """Creates the folder ``target`` with these files atomically; an existing folder is replaced."""
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".writing-{secrets.token_hex(4)}")
@@ -117,18 +117,18 @@ def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
                 (temporary / name).write_bytes(content)
                 _sync(temporary / name)
             _sync(temporary)
-            if target.exists():  # a damaged one: a folder cannot replace another in one step
+            if target.exists():  # a damaged folder; a folder cannot replace another in one step
                 shutil.rmtree(target)
             os.rename(temporary, target)
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)  # gone already where all went well
+            shutil.rmtree(temporary, ignore_errors=True)  # already renamed on success
         _sync(target.parent)
 
 
 @contextmanager
 def _temporary_beside(path: Path) -> Iterator[Path]:
-    """A name beside ``path`` that no other writer has; the file is deleted afterwards if it is still there."""
-    name = path.name.encode(errors="ignore")[:100].decode(errors="ignore")  # file systems take 255 bytes
+    """A unique name next to ``path``; the file is deleted afterwards if it still exists."""
+    name = path.name.encode(errors="ignore")[:100].decode(errors="ignore")  # file systems allow 255 bytes
     temporary = path.with_name(f".{name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
@@ -137,9 +137,9 @@ def _temporary_beside(path: Path) -> Iterator[Path]:
 
 
 def _sync(path: Path) -> None:
-    """Waits until the disk has a file, or the names in a folder, so that they survive a power cut."""
+    """Syncs a file, or the names in a folder, to disk, so that they survive a power failure."""
     if path.is_dir() and os.name != "posix":
-        return  # only POSIX systems open folders
+        return  # only POSIX systems can open folders
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
@@ -148,7 +148,7 @@ def _sync(path: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Checksum of a file in hexadecimal, read in blocks."""
+    """Checksum of a file in hexadecimal; the file is read in blocks."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(BLOCK):
@@ -162,7 +162,7 @@ def facts_of(path: Path) -> FileFacts:
 
 
 def verify_file(path: Path, facts: FileFacts, *, remedy: str) -> None:
-    """Raises an error that names ``path`` unless it is there with the size and checksum of ``facts``."""
+    """Raises an error that names ``path`` unless the file has the size and checksum of ``facts``."""
     if not path.is_file():
         raise DataMissingError(f"the file {path}", "no such file", remedy)
     size = path.stat().st_size

@@ -1,12 +1,10 @@
-"""Reading files that may be anything: no pipe is waited for, and no file is taken that memory does not hold."""
+"""Safe reading of untrusted files: pipes and devices are rejected, and files larger than memory too."""
 
 import errno
-import gzip
 import json
 import math
 import os
 import stat
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,11 +13,11 @@ from typing import IO, Any
 from lrga.errors import DataError, DataMissingError, LRGAError
 
 ENVIRONMENT_VARIABLE = "LRGA_MAX_MEMORY"
-_UNKNOWN = 8 * 1024**3  # where the system does not say: what a small machine has
+_UNKNOWN = 8 * 1024**3  # if the system does not tell: the memory of a small machine
 
 
 def show_bytes(size: float) -> str:
-    """As people read it.
+    """Formats a size in bytes for people.
 
     Example:
         >>> show_bytes(2_340_000_000), show_bytes(51_000_000)
@@ -29,7 +27,7 @@ def show_bytes(size: float) -> str:
 
 
 def available_memory() -> int:
-    """Available main memory in bytes: of the machine, and of the container."""
+    """Available main memory in bytes, limited by the machine and the container."""
     bounds = []
     with suppress(OSError, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -43,7 +41,7 @@ def available_memory() -> int:
 
 
 def memory_limit() -> int:
-    """The bytes that ``LRGA_MAX_MEMORY`` says, else the available memory."""
+    """The value of ``LRGA_MAX_MEMORY`` in bytes, else the available memory."""
     return int(float(os.environ.get(ENVIRONMENT_VARIABLE) or available_memory()))
 
 
@@ -64,9 +62,9 @@ To fix: correct the file, or allow more bytes with LRGA_MAX_MEMORY.
 
 
 def open_regular(path: Path, *, error: type[LRGAError] = DataError) -> IO[bytes]:
-    """Opens a plain file for reading; a pipe, a device or a file larger than memory is refused at once.
+    """Opens a regular file for reading; a pipe, a device or a file larger than memory is an error.
 
-    Opening a pipe would wait for somebody to write into it, and reading a device may never end.
+    Opening a pipe would wait for a writer, and reading a device may never end.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -74,7 +72,7 @@ def open_regular(path: Path, *, error: type[LRGAError] = DataError) -> IO[bytes]
         if stat.S_ISDIR(facts.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(facts.st_mode):
-            raise error(f"a plain file at {path}", "a pipe or a device", "replace it by the file itself")
+            raise error(f"a regular file at {path}", "a pipe or a device", "replace it with the file itself")
         check_memory(facts.st_size, f"the content of {path}", error=error)
         return open(descriptor, "rb")
     except BaseException:
@@ -83,20 +81,20 @@ def open_regular(path: Path, *, error: type[LRGAError] = DataError) -> IO[bytes]
 
 
 def read_bytes(path: Path, *, error: type[LRGAError] = DataError) -> bytes:
-    """The content of a plain file (:func:`open_regular`)."""
+    """The content of a regular file (:func:`open_regular`)."""
     with open_regular(path, error=error) as file:
         return file.read()
 
 
 def read_json(path: Path, *, error: type[LRGAError] = DataError) -> Any:
-    """The value in a JSON file (:func:`open_regular`); ``ValueError`` where it is none."""
+    """The value in a JSON file (:func:`open_regular`); ``ValueError`` if it is not JSON."""
     return parse_json(read_bytes(path, error=error))
 
 
 def parse_json(text: str | bytes, *, finite: bool = False) -> Any:
-    """As ``json.loads`` of UTF-8, but a value nested too deeply is a ``ValueError`` like any other damage.
+    """``json.loads`` of UTF-8, but a value that is nested too deeply raises ``ValueError`` like other damage.
 
-    ``finite`` refuses NaN and infinity, which Python alone would accept, and numbers too large for a float.
+    With ``finite``, NaN, infinity and numbers too large for a float are errors (Python accepts them).
 
     Example:
         >>> parse_json("[" * 100_000)
@@ -114,29 +112,38 @@ def parse_json(text: str | bytes, *, finite: bool = False) -> Any:
 def _finite(text: str) -> float:
     value = float(text.replace("Infinity", "inf"))
     if not math.isfinite(value):
-        raise ValueError(f"{text[:40]}, which is no finite number")
+        raise ValueError(f"{text[:40]}, which is not a finite number")
     return value
 
 
 @contextmanager
-def reading(path: Path, *, remedy: str, damage: type[LRGAError] = DataError) -> Iterator[None]:
-    """Turns what a foreign or unreadable file raises into a ``DataError``, what a cut one raises into ``damage``.
+def reading(path: Path, what: str, *, remedy: str, damage: type[LRGAError] = DataError) -> Iterator[None]:
+    """Converts any error of a missing, foreign or damaged file to an error that names the file.
 
-    A file that is not there is a ``DataMissingError``.
+    Args:
+        path: The file.
+        what: What the file should be, for the error: ``"a complete gzip file"``.
+        remedy: Remedy for a damaged file.
+        damage: Error class for a damaged file; a missing file raises ``DataMissingError``.
     """
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():  # opening a pipe would wait for its writer
-            raise DataError(f"a plain file at {path}", "a pipe or a device", "replace it by the file itself")
+        if path.exists() and not path.is_file() and not path.is_dir():  # opening a pipe would wait for a writer
+            raise damage(f"a regular file at {path}", "a pipe or a device", "replace it with the file itself")
         yield
-    except LRGAError:  # some are an OSError as well
+    except LRGAError:  # some are also OSErrors
         raise
     except (FileNotFoundError, IsADirectoryError) as error:
         got = "a folder" if path.is_dir() else "no such file"
         raise DataMissingError(f"the file {path}", got, "put it there, or correct the path") from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise damage(f"a whole gzip file {path}", str(error), remedy) from error
     except UnicodeDecodeError as error:
         convert = "save it as UTF-8 (in a spreadsheet: 'CSV UTF-8'; elsewhere: iconv -t UTF-8)"
         raise DataError(f"text in UTF-8 in {path}", "a byte of another encoding", convert) from error
-    except OSError as error:
-        raise DataError(f"to read {path}", str(error.strerror or error), "check its permissions") from error
+    except Exception as error:  # damaged bytes can raise nearly any error
+        if isinstance(error, OSError) and error.errno is not None:
+            raise DataError(f"to read {path}", str(error.strerror), "check its permissions") from error
+        raise damage(f"{what} {path}", f"a damaged or different file ({first_line(error)})", remedy) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error message, or the name of the error if the message is empty."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

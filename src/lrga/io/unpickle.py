@@ -1,8 +1,8 @@
-"""Reading pickles, and files of ``torch.save``, that somebody else made, without running anything in them.
+"""Safe reading of untrusted pickles and files of ``torch.save``, without running code in them.
 
-A pickle is a program: unguarded, it calls whatever function it names. Here every name is looked up in a table of
-makers written in this module; each maker checks its arguments and can build nothing but a numpy array of numbers or
-text, a torch tensor or a plain container.
+A pickle is a program that can call any function by name. Here every name is looked up in a table of makers in this
+module. Each maker checks its arguments and can build only numpy arrays of numbers or text, torch tensors and plain
+containers.
 """
 
 import io
@@ -10,7 +10,8 @@ import pickle
 import warnings
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
@@ -18,22 +19,22 @@ from typing import IO, Any
 import numpy as np
 import torch
 
-from lrga.errors import DataError, DataMissingError, LRGAError
+from lrga.errors import DataError
 from lrga.io import limits
 
-_SAFE_KINDS = "biufcSU"  # numbers and text of fixed width: an array of these holds no Python object and no pointer
+_SAFE_KINDS = "biufcSU"  # numbers and text of fixed width: such arrays hold no Python objects and no pointers
 _ADMITTED = "a pickle of arrays, tensors, plain containers and scalars"
 
 
 class _Refused(Exception):
-    """Raised inside the unpickler with the reason; callers see a DataError."""
+    """Raised inside the unpickler with the reason; callers get a DataError."""
 
 
 class _Maker:
-    """A callable that a pickle may name.
+    """A callable that a pickle may use.
 
-    Not a plain function or class, because the BUILD instruction of a pickle sets attributes on whatever lies on its
-    stack: on a function it could replace the defaults, on a class the methods, for the rest of the process.
+    It is not a plain function or class, because the BUILD instruction of a pickle sets attributes of any object on its
+    stack: it could replace the defaults of a function or the methods of a class for the rest of the process.
     """
 
     __slots__ = ("_make",)
@@ -49,7 +50,7 @@ class _Maker:
 
 
 class _DType:
-    """Stands for ``numpy.dtype``: keeps the name and the byte order, nothing else."""
+    """Replaces ``numpy.dtype``: keeps only the name and the byte order."""
 
     __slots__ = ("dtype",)
 
@@ -61,29 +62,29 @@ class _DType:
         self.dtype = dtype
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        # (version, byte order, subdtype, names, fields, ...): the flags and fields that follow could make numpy take
-        # bytes of the file for pointers, so they are not passed on.
+        # (version, byte order, subdtype, names, fields, ...): the remaining flags and fields are ignored, because they
+        # could make numpy interpret bytes of the file as pointers.
         if any(part is not None for part in state[2:5]):
-            raise _Refused("a numpy array of structures")
+            raise _Refused("a structured numpy array")
         order: Any = state[1].decode("ascii") if isinstance(state[1], bytes) else state[1]
         self.dtype = self.dtype.newbyteorder(order)
 
 
 class _Array(np.ndarray):
-    """An array that a pickle makes empty, and then fills."""
+    """An array that a pickle creates empty and then fills."""
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         shape, dtype, column_major, data = state[-4:]
         made = _array(data, dtype, shape, "F" if column_major else "C")
         state = (1, made.shape, made.dtype, bool(column_major), made.tobytes("A"))
-        super().__setstate__(state)  # type: ignore[arg-type]  # a bool of Python, whatever numpy's stub says
+        super().__setstate__(state)  # type: ignore[arg-type]  # a Python bool, unlike in numpy's stub
 
 
 class _Csr(dict[str, Any]):
-    """Stands for ``scipy.sparse.csr_matrix``: a dict of its arrays.
+    """Replaces ``scipy.sparse.csr_matrix``: a dict of its arrays.
 
-    A class, as the pickle makes an object of it without a call. It cannot be changed by BUILD: asked of the class,
-    ``__setstate__`` lacks an argument.
+    It must be a class, because the pickle creates an object without a call. BUILD cannot change the class: there
+    ``__setstate__`` fails for lack of an argument.
     """
 
     def __setstate__(self, state: Any) -> None:
@@ -95,40 +96,30 @@ class _Csr(dict[str, Any]):
 
 def _array(data: Any, dtype: Any, shape: Any, order: Any = "C", *_: object) -> np.ndarray:
     if not isinstance(dtype, _DType):
-        raise _Refused(f"a {type(dtype).__name__} where a numpy dtype belongs")
+        raise _Refused(f"a {type(dtype).__name__} instead of a numpy dtype")
     raw = data.encode("latin1") if isinstance(data, str) else data  # Python 2 stored bytes as text
-    if not isinstance(raw, bytes | bytearray):
-        raise _Refused(f"a {type(data).__name__} where the bytes of a numpy array belong")
     return np.frombuffer(raw, dtype=dtype.dtype).reshape(shape, order="F" if order == "F" else "C").copy(order="K")
 
 
-def _storage(data: Any) -> torch.UntypedStorage | torch.TypedStorage:
-    if not isinstance(data, bytes | bytearray):
-        raise _Refused(f"a {type(data).__name__} where the bytes of a tensor belong")
-    try:
-        storage = _load_torch(io.BytesIO(data), "a tensor in a pickle")
-    except Exception as error:  # whatever torch raises on bytes it does not trust
-        raise _Refused(f"a tensor whose bytes torch refuses ({_first_line(error)})") from error
-    if not isinstance(storage, torch.UntypedStorage | torch.TypedStorage):
-        raise _Refused(f"a {type(storage).__name__} where the values of a tensor belong")
-    return storage
+def _storage(data: Any) -> Any:
+    return _load_torch(io.BytesIO(data), "a tensor in a pickle")
 
 
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: object) -> torch.Tensor:
     if not isinstance(storage, torch.TypedStorage):
-        raise _Refused(f"a {type(storage).__name__} where the values of a tensor belong")
+        raise _Refused(f"a {type(storage).__name__} instead of the values of a tensor")
     if len(size) != len(stride) or any(type(n) is not int or n < 0 for n in (offset, *size, *stride)):
-        raise _Refused("a tensor of impossible shape")
-    untyped = storage._untyped_storage  # the public ways to it warn that storages with a type will go
+        raise _Refused("a tensor of invalid shape")
+    untyped = storage._untyped_storage  # the public API warns that typed storages are deprecated
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if 0 not in size and last >= untyped.nbytes() // storage.dtype.itemsize:
-        # torch would grow the storage with whatever lies in memory
-        raise _Refused("a tensor that reaches past its values")
+        # torch would extend the storage with uninitialised memory
+        raise _Refused("a tensor larger than its storage")
     return torch.empty(0, dtype=storage.dtype).set_(untyped, offset, size, stride)
 
 
 def _bytes(text: Any = "", encoding: Any = "latin1") -> bytes:
-    if not isinstance(text, str) or encoding != "latin1":  # how Python 3 writes bytes in the oldest protocols
+    if not isinstance(text, str) or encoding != "latin1":  # the form of bytes in the oldest protocols
         raise _Refused(f"bytes of a {type(text).__name__} in {encoding!r}")
     return text.encode("latin1")
 
@@ -143,7 +134,7 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "frozenset": frozenset,
     "complex": complex,
     "bytes": _bytes,
-    "list": lambda: [],  # noqa: PIE807  (only the type is named, as what a defaultdict makes: no arguments)
+    "list": lambda: [],  # noqa: PIE807  (the factory of a defaultdict: no arguments)
 }
 _TABLE: dict[str, Callable[..., Any]] = {
     "numpy.ndarray": _Array,
@@ -162,7 +153,7 @@ _MAKERS |= {f"scipy.sparse.{module}.csr_matrix": _Csr for module in ("csr", "_cs
 
 
 class _RestrictedUnpickler(pickle._Unpickler):
-    """The unpickler in Python: the compiled one makes a table as large as a pickle says."""
+    """The Python unpickler: the compiled one allocates a table of any size that a pickle requests."""
 
     def find_class(self, module: str, name: str) -> Any:
         maker = _MAKERS.get(f"{module}.{name}")
@@ -172,19 +163,19 @@ class _RestrictedUnpickler(pickle._Unpickler):
 
 
 def load_pickle(source: str | Path | bytes, *, encoding: str = "ASCII", name: str = "a pickle in memory") -> Any:
-    """Reads a pickle of arrays, tensors, plain containers and scalars; refuses any other without running it.
+    """Reads a pickle of arrays, tensors, plain containers and scalars; any other pickle is an error and is not run.
 
     Args:
         source: A path, or the bytes of a pickle.
-        encoding: How to read the text of a pickle made by Python 2: ``"ASCII"``, ``"latin1"`` or ``"bytes"``.
-        name: What to call the source in an error, where it is not a path.
+        encoding: Encoding of text in a pickle of Python 2: ``"ASCII"``, ``"latin1"`` or ``"bytes"``.
+        name: Name of the source in errors, if it is not a path.
 
     Returns:
         The object: lists, tuples, dicts, sets, numbers, text, bytes, ``numpy.ndarray``, ``torch.Tensor``. A
-        ``scipy.sparse.csr_matrix`` comes as a dict of its ``data``, ``indices``, ``indptr`` and ``shape``.
+        ``scipy.sparse.csr_matrix`` is returned as a dict of ``data``, ``indices``, ``indptr`` and ``shape``.
 
     Raises:
-        DataError: The pickle names anything else, or is no pickle; the name is in the message.
+        DataError: The pickle contains anything else (the message names it), or is not a pickle.
 
     Example:
         >>> load_pickle(pickle.dumps({"size": 3, "of": np.arange(3)}))["of"].tolist()
@@ -192,31 +183,34 @@ def load_pickle(source: str | Path | bytes, *, encoding: str = "ASCII", name: st
         >>> load_pickle(b"cos\\nsystem\\n(S'echo hello'\\ntR.")
         Traceback (most recent call last):
         ...
-        lrga.errors.DataError: expected a pickle of arrays, tensors, plain containers and scalars, \
-got a pickle that asks for os.system in a pickle in memory. \
-To fix: do not load this file elsewhere either; get it from its official source.
+        lrga.errors.DataError: expected a pickle of arrays, tensors, plain containers and scalars in \
+a pickle in memory, got a pickle that asks for os.system. \
+To fix: do not load this file with other tools either; download it from its official source.
     """
-    label = name if isinstance(source, bytes) else str(source)
-    try:
-        content = source if isinstance(source, bytes) else limits.read_bytes(Path(source))
+    where = Path(name) if isinstance(source, bytes) else Path(source)
+    with _refusing(where, _ADMITTED + " in"):
+        content = source if isinstance(source, bytes) else limits.read_bytes(where)
         value = _RestrictedUnpickler(io.BytesIO(content), encoding=encoding).load()
         if isinstance(value, _Maker | type):
-            raise _Refused("a name in place of a value")
+            raise _Refused("a name instead of a value")
         return value
-    except LRGAError:
-        raise
-    except _Refused as refusal:
-        remedy = "do not load this file elsewhere either; get it from its official source"
-        raise DataError(_ADMITTED, f"{refusal} in {label}", remedy) from refusal
-    except Exception as error:  # a damaged pickle can raise nearly anything, out of the reader or out of numpy
-        got = f"{label}, which is damaged or no pickle ({type(error).__name__}: {_first_line(error)})"
-        raise DataError(_ADMITTED, got, "delete the file and fetch it again") from error
+
+
+@contextmanager
+def _refusing(path: Path, what: str) -> Iterator[None]:
+    """Converts a rejected pickle and any error of a damaged file to a ``DataError``."""
+    with limits.reading(path, what, remedy="delete the file and download it again from its official source"):
+        try:
+            yield
+        except _Refused as refusal:
+            remedy = "do not load this file with other tools either; download it from its official source"
+            raise DataError(f"{what} {path}", str(refusal), remedy) from refusal
 
 
 def read_pt(path: Path) -> Any:
-    """What ``torch.save`` wrote to ``path``: plain containers of numpy arrays or tensors; anything else is refused.
+    """Reads a file of ``torch.save``: plain containers of numpy arrays or tensors; anything else is an error.
 
-    PyTorch's own restricted loader refuses files with arrays, as OGB's splits are.
+    PyTorch's own restricted loader rejects files with numpy arrays, such as OGB's splits.
 
     Example:
         >>> import tempfile
@@ -225,24 +219,15 @@ def read_pt(path: Path) -> Any:
         >>> read_pt(path)["edge"].tolist()
         [[0, 1]]
     """
-    if not path.is_file():
-        raise DataMissingError(f"the file {path}", "no such file", "copy it from the official archive")
-    try:
-        with limits.open_regular(path) as file:
-            return _load_torch(file, str(path))
-    except LRGAError:
-        raise
-    except Exception as error:  # damaged bytes can make torch raise nearly anything
-        got = str(error) if isinstance(error, _Refused) else f"an empty, damaged or other file ({_first_line(error)})"
-        remedy = f"delete {path} and get it again from its official source"
-        raise DataError(f"a file of torch.save at {path}", got, remedy) from error
+    with _refusing(path, "a file of torch.save at"), limits.open_regular(path) as file:
+        return _load_torch(file, str(path))
 
 
 def _load_torch(file: IO[bytes], label: str) -> Any:
-    """By torch, which takes the file apart, and the makers above, which make what is in it."""
+    """Loads with torch, which parses the file, and the makers above, which build the objects."""
     check_torch_file(file, label)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's remarks on odd files: those are refused, in our words
+        warnings.simplefilter("ignore")  # torch warns about unusual files; they raise our own errors
         return torch.load(file, map_location="cpu", pickle_module=_PICKLE_MODULE, weights_only=False)
 
 
@@ -254,16 +239,12 @@ _PICKLE_MODULE = SimpleNamespace(
 
 
 def check_torch_file(file: IO[bytes], label: str) -> None:
-    """Refuses a file of ``torch.save`` that would take more memory than there is, and a program of TorchScript."""
+    """Raises an error for a file of ``torch.save`` that exceeds memory, or that is a TorchScript program."""
     begin = file.read(4)
     file.seek(0)
-    if begin == b"PK\x03\x04":  # since PyTorch 1.6; before, four pickles one after the other
+    if begin == b"PK\x03\x04":  # since PyTorch 1.6; older files are four consecutive pickles
         with zipfile.ZipFile(file) as archive:
             limits.check_memory(sum(member.file_size for member in archive.infolist()), f"the content of {label}")
             if any(name.rpartition("/")[2] == "constants.pkl" for name in archive.namelist()):
-                raise DataError(f"tensors in {label}", "a program of TorchScript", "save the tensors themselves")
+                raise DataError(f"tensors in {label}", "a TorchScript program", "save the tensors themselves")
         file.seek(0)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0][:200]

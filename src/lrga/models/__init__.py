@@ -1,4 +1,4 @@
-"""Whole networks: those of the paper by name, and their parts."""
+"""Complete networks: the paper's networks by name, and their parts."""
 
 from lrga.models.budget import count_parameters, solve_width
 from lrga.models.embeddings import DeepWalk, MatrixFactorization, Node2Vec, build_embedding

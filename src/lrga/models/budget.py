@@ -15,7 +15,7 @@ PREFERENCES = ("nearest", "below")
 
 
 def count_parameters(module: nn.Module) -> int:
-    """How many parameters a module has, each counted once.
+    """Number of parameters of a module; shared parameters count once.
 
     Example:
         >>> from torch import nn
@@ -26,21 +26,22 @@ def count_parameters(module: nn.Module) -> int:
 
 
 def count_of(build: Callable[[], nn.Module]) -> int:
-    """The parameters of what ``build`` makes, without memory for them (on torch's meta device)."""
+    """Number of parameters of the network that ``build`` returns, without allocating them (on torch's meta device)."""
     with torch.device("meta"):
         return count_parameters(build())
 
 
 def check_layers(layers: int) -> None:
-    """Refuses more layers than memory holds, counting 4 MB for each: building so many takes too long to find out."""
+    """Raises an error if ``layers`` layers of 4 MB each exceed the memory, before time is spent on building them."""
     what = f"a network of {layers:,} layers"
-    check_memory(layers * LAYER_BYTES, what, remedy="take fewer layers", error=OptionError)
+    check_memory(layers * LAYER_BYTES, what, remedy="use fewer layers", error=OptionError)
 
 
 def checked_size(build: Callable[[], nn.Module], layers: int) -> int:
-    """The parameters of what ``build`` makes; a network that does not fit into memory is refused before it is made.
+    """Number of parameters of the network that ``build`` returns; an error if the network does not fit into memory.
 
-    Counted are weights, gradients and the two moments of Adam, and 4 MB for each of ``layers`` layers.
+    The estimate counts weights, gradients, the two moments of Adam, and 4 MB for each of ``layers`` layers. Nothing is
+    allocated before the check.
 
     Example:
         >>> from torch import nn
@@ -56,11 +57,11 @@ def checked_size(build: Callable[[], nn.Module], layers: int) -> int:
         count = count_of(build)
     except LRGAError:
         raise
-    except (RuntimeError, OverflowError) as error:  # more elements than an int64 counts
+    except (RuntimeError, OverflowError) as error:  # more elements than an int64 can count
         got = (str(error).splitlines() or [""])[0]
         raise OptionError("a network that can be built", got, "choose a smaller width") from error
     what = f"a network of {count:,} parameters"
-    check_memory(4 * 4 * count, what, remedy="choose a smaller one", error=OptionError)
+    check_memory(4 * 4 * count, what, remedy="choose a smaller network", error=OptionError)
     return count
 
 
@@ -72,14 +73,14 @@ def solve_width(
     prefer: str = "nearest",
     largest: int = 1 << 16,
 ) -> int:
-    """The width whose network has nearly ``target_parameters`` parameters.
+    """The width at which a network has about ``target_parameters`` parameters.
 
     Args:
         target_parameters: The budget.
-        build: Makes the network of a given width. It is called on the meta device, where nothing is allocated, and
-            its parameters must grow with the width.
+        build: Builds the network for a given width. It is called on the meta device, where nothing is allocated. The
+            number of parameters must grow with the width.
         multiple_of: The width is a multiple of this, e.g. of the number of heads.
-        prefer: ``"below"`` never exceeds the budget; ``"nearest"`` may exceed it if that is nearer.
+        prefer: ``"below"`` never exceeds the budget; ``"nearest"`` may exceed it if the result is closer.
         largest: Widths above this are not tried.
 
     Example:
@@ -104,23 +105,23 @@ def solve_width(
         if prefer == "nearest":
             return multiple_of
         raise OptionError(
-            f"a budget of at least {count(low):,} parameters, those of the smallest width {multiple_of}",
+            f"a budget of at least {count(low):,} parameters, the size of the smallest width {multiple_of}",
             f"{target_parameters:,}",
-            "raise the budget or take fewer layers",
+            "raise the budget or use fewer layers",
         )
     while high < top and count(high) <= target_parameters:
         low, high = high, min(2 * high, top)
     if count(high) < target_parameters:
         raise OptionError(
-            f"a budget that a width of at most {largest} meets",
+            f"a budget that a width of at most {largest} can reach",
             f"{target_parameters:,} parameters, more than width {high * multiple_of} has ({count(high):,})",
-            "lower the budget, take more layers or raise largest",
+            "lower the budget, use more layers or raise largest",
         )
     if count(high) == target_parameters:
         return high * multiple_of
     halve = False
     while high - low > 1:  # count(low) <= target < count(high)
-        # Parameters grow with the square of the width: nearly linear between square roots. Every other step halves.
+        # Parameters grow with the square of the width, so interpolate between square roots; every other step bisects.
         roots = [math.sqrt(number) for number in (count(low), target_parameters, count(high))]
         share = 0.5 if halve else (roots[1] - roots[0]) / (roots[2] - roots[0])
         middle, halve = min(max(low + round(share * (high - low)), low + 1), high - 1), not halve

@@ -1,7 +1,7 @@
-"""The embedding rows of the paper's Table 2: a learned vector for each node, a pair's score from their product.
+"""The embedding rows of the paper's Table 2: a learned vector for each node; a pair is scored from the product of two.
 
-Node2Vec and DeepWalk learn the vectors from random walks, then a predictor on the frozen vectors, joined by the node
-features where there are any; matrix factorisation learns both at once. As in OGB's examples.
+As in OGB's examples, Node2Vec and DeepWalk first learn the vectors from random walks, then a predictor on the frozen
+vectors (and the node features, if there are any). Matrix factorisation learns both at once.
 """
 
 from typing import Any
@@ -15,20 +15,20 @@ from lrga.errors import OptionError, ShapeError
 from lrga.models.link import LinkPredictor, check_pairs, link_set
 from lrga.nn.encoders import all_rows
 
-NARROW = 3  # nodes near each other, up to which a matrix product would compute too much besides
+NARROW = 3  # bands up to this width are computed by diagonals, wider ones by a matrix product
 
 
 class MatrixFactorization(nn.Module):
-    """A table of node vectors and an MLP of the product of two of them.
+    """A table of node vectors, and an MLP on the elementwise product of two vectors.
 
     Args:
         num_nodes: Rows of the table.
         channels: Width of the vectors.
         hidden_channels: Width of the predictor.
         num_layers: Linear maps of the predictor.
-        num_features: Columns of the node features that are joined to the vectors.
+        num_features: Columns of the node features that are concatenated to the vectors.
         dropout: In the predictor.
-        predictor: Its kind, of :class:`~lrga.models.link.LinkPredictor`.
+        predictor: The ``kind`` of :class:`~lrga.models.link.LinkPredictor`.
 
     Example:
         >>> import torch
@@ -36,7 +36,7 @@ class MatrixFactorization(nn.Module):
         torch.Size([2])
     """
 
-    trains_vectors = True  # by the predictor's loss
+    trains_vectors = True  # the predictor's loss trains the vectors too
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class MatrixFactorization(nn.Module):
         self.predictor.reset_parameters()
 
     def forward(self, pairs: Tensor, x: Tensor | None = None) -> Tensor:
-        """Logits of ``pairs`` ``[2, P]``: ``[P]``. ``x`` ``[N, num_features]`` where the model has features."""
+        """Logits ``[P]`` of ``pairs`` ``[2, P]``. ``x`` is ``[N, num_features]`` if the model has features."""
         check_pairs(pairs)
         if (x is None) != (self.num_features is None):
             raise ShapeError(
                 f"x of shape [{self.num_nodes}, {self.num_features}]" if self.num_features else "no node features",
                 "None" if x is None else f"shape {list(x.shape)}",
-                "pass x exactly where the model was built with num_features",
+                "pass x only if the model was built with num_features",
             )
         ends = [self._vectors(nodes) for nodes in pairs]
         if x is not None:
@@ -79,19 +79,19 @@ class MatrixFactorization(nn.Module):
         return self.predictor(*ends)
 
     def encode(self, x: Tensor | None, edge_index: Any = None, edge_weight: Tensor | None = None) -> Tensor:
-        """What the predictor reads of all nodes, ``[N, channels + num_features]``; the edges do not matter."""
+        """Input of the predictor for all nodes, ``[N, channels + num_features]``; the edges are not used."""
         del edge_index, edge_weight
         table = all_rows(self.embedding)
         table = table if self.trains_vectors else table.detach()
         return table if self.num_features is None or x is None else torch.cat([x, table], dim=-1)
 
     def score(self, h: Tensor, pairs: Tensor) -> Tensor:
-        """Logits of ``pairs`` ``[2, P]`` of nodes with ``h`` of :meth:`encode`: ``[P]``."""
+        """Logits ``[P]`` of ``pairs`` ``[2, P]``; ``h`` is the result of :meth:`encode`."""
         check_pairs(pairs)
         return self.predictor(h.index_select(0, pairs[0]), h.index_select(0, pairs[1]))
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Parameters whose gradients are clipped together: the predictor's, and the vectors' where it trains them."""
+        """Groups of parameters whose gradients are clipped together: predictor and, if it trains them, vectors."""
         vectors = [list(self.embedding.parameters())] if self.trains_vectors else []
         return [group for group in (list(self.predictor.parameters()), *vectors) if group]
 
@@ -102,13 +102,13 @@ class MatrixFactorization(nn.Module):
 class Node2Vec(MatrixFactorization):
     r"""Node vectors from random walks by skip-gram with negative samples, then a predictor on them.
 
-    A walk's first node should be near those that follow and far from those of a random walk:
+    The first node of a walk is drawn towards the nodes that follow and away from random nodes:
 
     .. math::
         -\sum_{t \geq 1} \log \sigma(v_{w_0} \cdot c_{w_t}) - \sum_{t \geq 1} \log \sigma(-v_{w_0} \cdot c_{n_t})
 
-    with one table, :math:`c = v`. The predictor does not train the vectors. Arguments as
-    :class:`MatrixFactorization`, 128 wide.
+    with one table, :math:`c = v`. The predictor does not train the vectors. The arguments are those of
+    :class:`MatrixFactorization`; the default width is 128.
     """
 
     trains_vectors = False
@@ -121,9 +121,9 @@ class Node2Vec(MatrixFactorization):
 
         Args:
             walks: Node numbers ``[B, T]``, T at least 2.
-            negatives: Random nodes ``[B, S]`` for each walk; the first is that of the walk.
-            window: Every stretch of so many nodes counts as a walk of its own; ``None``: each row as a whole.
-            pull: λ of a term λ/2 ‖v − c‖² of what is near, which draws the two tables of DeepWalk together.
+            negatives: Random nodes ``[B, S]`` for each walk; column 0 is the first node of the walk.
+            window: Every window of this many consecutive nodes counts as a walk; ``None``: each row is one walk.
+            pull: λ of a term λ/2 ‖v − c‖² over nodes of one window, which draws the two tables of DeepWalk together.
         """
         if walks.dim() != 2 or walks.size(1) < 2 or negatives.dim() != 2 or negatives.size(0) != walks.size(0):
             raise ShapeError(
@@ -133,15 +133,15 @@ class Node2Vec(MatrixFactorization):
             )
         longest = min(walks.size(1), negatives.size(1))
         if window is not None and not 2 <= window <= longest:
-            expected = f"a window of 2 to {longest} nodes, as walks have"
-            raise ShapeError(expected, str(window), "take longer walks, or another window")
+            expected = f"a window of 2 to {longest} nodes, the length of the walks"
+            raise ShapeError(expected, str(window), "use longer walks, or another window")
         start, context = self._ends(walks, window)
         near = _near(start, context)
         loss = F.softplus(-near).mean() + F.softplus(_near(*self._ends(negatives, window))).mean()
         return loss + pull / 2 * _apart(start, context, near).mean() if pull else loss
 
     def _ends(self, walks: Tensor, window: int | None) -> tuple[Tensor, Tensor]:
-        """Vectors of the nodes in which windows begin, ``[B, W, D]``, and of those of the whole walk, ``[B, T, D]``."""
+        """Vectors of the first node of each window, ``[B, W, D]``, and of all nodes of the walk, ``[B, T, D]``."""
         windows = 1 if window is None else walks.size(1) - window + 1
         return self.embedding(walks[:, :windows]), self._context(walks)
 
@@ -153,10 +153,10 @@ class Node2Vec(MatrixFactorization):
 
 
 class DeepWalk(Node2Vec):
-    """:class:`Node2Vec` with a second table for the nodes met on a walk, c ≠ v, and uniform walks.
+    """:class:`Node2Vec` with uniform walks and a second table c ≠ v for the nodes that follow on a walk.
 
-    The published counts (150M on ppa, 61M on collab, and 11M for what its authors give as 1.5M on ddi) include their
-    trainer's work buffers.
+    The published parameter counts (150M on ppa, 61M on collab, 11M on ddi, where the authors state 1.5M) include work
+    buffers of their trainer.
     """
 
     def __init__(self, num_nodes: int, channels: int = 128, **options: Any) -> None:
@@ -170,8 +170,8 @@ class DeepWalk(Node2Vec):
         self._draw_tables()
 
     def _draw_tables(self) -> None:
-        """As word2vec begins: small vectors, no contexts. Larger ones v · c would learn to do without, yet they would
-        stay in v, and the predictor, which reads v alone, would see little else."""
+        """Initialises as word2vec does: small vectors, zero contexts. Large initial vectors would remain in v as noise,
+        because c adapts to them, and the predictor reads only v."""
         nn.init.uniform_(self.embedding.weight, -1 / self.channels, 1 / self.channels)
         nn.init.zeros_(self.context.weight)
 
@@ -180,10 +180,10 @@ class DeepWalk(Node2Vec):
 
 
 def _near(start: Tensor, context: Tensor) -> Tensor:
-    """Products of each of ``start`` ``[B, W, D]`` with those that follow it in ``context`` ``[B, T, D]``, T − W of
-    them: ``[B, W, T − W]``.
+    """Products ``[B, W, T − W]`` of each row of ``start`` ``[B, W, D]`` with the T − W rows that follow it in
+    ``context`` ``[B, T, D]``.
 
-    They are the band beside the diagonal of a matrix product. Of a narrow band the diagonals are computed one by one.
+    They are a band above the diagonal of a matrix product. The diagonals of a narrow band are computed one by one.
     """
     (rows, windows, _), length = start.shape, context.size(1)
     width = length - windows
@@ -195,7 +195,7 @@ def _near(start: Tensor, context: Tensor) -> Tensor:
 
 
 def _apart(start: Tensor, context: Tensor, near: Tensor) -> Tensor:
-    """Squared distances of the pairs whose products :func:`_near` gave."""
+    """Squared distances of the same pairs as in :func:`_near`."""
     width = near.size(-1)
     met = context.square().sum(-1)[:, 1:].unfold(1, width, 1)  # [B, W, width]
     return start.square().sum(-1, keepdim=True) + met - 2 * near
@@ -217,7 +217,7 @@ def build_embedding(dataset: str, model: str = "node2vec", **options: Any) -> Ma
     Args:
         dataset: ``"ogbl-ppa"``, ``"ogbl-collab"`` or ``"ogbl-ddi"``.
         model: ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
-        **options: Of :class:`MatrixFactorization`.
+        **options: Options of :class:`MatrixFactorization`.
 
     Example:
         >>> from lrga.models.budget import count_parameters
@@ -227,6 +227,6 @@ def build_embedding(dataset: str, model: str = "node2vec", **options: Any) -> Ma
     facts = link_set(dataset)
     if model.lower() not in EMBEDDINGS:
         raise OptionError(f"model to be one of {', '.join(EMBEDDINGS)}", repr(model), "pick one of them")
-    if model.lower() != "mf":  # its predictor reads the features beside the vectors
+    if model.lower() != "mf":  # its predictor also reads the features
         options = {"num_features": facts.num_features, **options}
     return EMBEDDINGS[model.lower()](facts.num_nodes, **options)

@@ -1,4 +1,4 @@
-"""A graph network as the paper stacks it: encoder, layers, head."""
+"""A graph network with the structure of the paper's: encoder, layers, head."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,7 +38,7 @@ CONVOLUTIONS: dict[str, type[BenchmarkLayer]] = {
     "gin": GINLayer,
     "gine": GINELayer,
 }
-EDGE_CONVOLUTIONS = ("gatedgcn", "gine")  # those that read edge features
+EDGE_CONVOLUTIONS = ("gatedgcn", "gine")  # convolutions that read edge features
 BLOCKS = ("benchmark", "residual")
 HELD_ROWS = 1024
 
@@ -47,47 +47,47 @@ class GNN(nn.Module):
     r"""Encoder → layers → head, with or without low-rank global attention in every layer.
 
     Args:
-        in_channels: Columns of x; the number of its categories with ``encoder="embedding"``, that of each column with
-            ``"embeddings"``.
+        in_channels: Columns of x; with ``encoder="embedding"`` the number of categories, with ``"embeddings"`` the
+            number of categories of each column.
         hidden_channels: Width of the layers.
         out_channels: Width of the prediction.
-        num_layers: L.
-        conv: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"``, ``"gin"`` or ``"gine"``. GIN predicts from every
-            layer by a linear map; the others, and all in residual blocks, from the last one by an MLP.
+        num_layers: L, the number of layers.
+        conv: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"``, ``"gin"`` or ``"gine"``. GIN predicts from
+            every layer by a linear map; the others, and all residual blocks, predict from the last layer by an MLP.
         rank: The paper's κ (0 leaves the attention out of the augmented layer); ``None`` is the plain network.
         task: ``"node"``, ``"graph"`` or ``"edge"``: what is predicted.
         encoder: ``"linear"`` for real features, ``"embedding"`` for one category per node, ``"embeddings"`` for
             several, whose embeddings are added.
-        edge_encoder: The same for edge features, which GatedGCN and GINE read; where none are given they read ones.
-            ``"ones"`` reads ones even where edge features are given.
-        edge_channels: Columns, or categories, of the edge features, as ``in_channels``.
-        heads: Heads of GAT; its last layer has one. ``hidden_channels`` must be a multiple.
+        edge_encoder: The same for edge features, which GatedGCN and GINE read. Without edge features they read ones;
+            ``"ones"`` reads ones even if edge features are given.
+        edge_channels: Columns or categories of the edge features, in the same form as ``in_channels``.
+        heads: Heads of GAT; its last layer has one. ``hidden_channels`` must be a multiple of it.
         attention_heads: Heads of the low-rank attention.
-        preset: ``"2022"`` or ``"2020"``, the benchmark's generation of layers.
-        wiring: How layer and attention are joined: a :class:`~lrga.nn.layers.lrga.Wiring`, or a name among
+        preset: ``"2022"`` or ``"2020"``: the version of the benchmark's layers.
+        wiring: How layer and attention are joined: a :class:`~lrga.nn.layers.lrga.Wiring`, or one of the names
             ``"authors-code"``, ``"norm-first"``, ``"outer-residual"``, ``"two-residuals"`` and ``"outer-norm"``.
-        dropout: In the layers and on the attention's output.
+        dropout: Dropout in the layers and on the attention's output.
         residual: Whether the layers have residual connections.
         batch_norm: Whether the layers are normalised.
-        block: ``"benchmark"`` stacks the paper's layers; ``"residual"`` the layers of today's recipes, see
+        block: ``"benchmark"`` stacks the paper's layers, ``"residual"`` the layers of the modern recipe, see
             :class:`~lrga.nn.layers.residual.ResidualLayer`.
-        norm: Of residual blocks: ``"batch"``, ``"layer"`` or ``"rms"``.
-        attention_dropout: On the attention's output in residual blocks; ``dropout`` by default.
+        norm: Normalisation of residual blocks: ``"batch"``, ``"layer"`` or ``"rms"``.
+        attention_dropout: Dropout on the attention's output in residual blocks; ``dropout`` by default.
         readout: ``"mean"``, ``"sum"`` or ``"max"`` over the nodes of a graph; by default the mean, for GIN the sum.
-        encoding: Positional encodings whose embedding is added to that of the features, such as ``"rwse:20"`` or
-            ``["rrwp:16", "lappe:8"]`` (:mod:`lrga.nn.encodings`); the forward pass is given their values.
-        random_features: Whether normal noise of variance 1 / hidden_channels, fresh at every forward pass, enters the
-            first layer in place of the encoded features; x then only says how many nodes there are.
-        resample_features: ``False`` holds the noise: drawn once and saved with the weights, node j of every graph has
-            the same at every pass (rows repeat after 1,024 nodes).
-        generator: Source of that noise, PyTorch's own by default.
-        backend: Of the attention.
+        encoding: Positional encodings, whose embedding is added to the embedding of the features, such as
+            ``"rwse:20"`` or ``["rrwp:16", "lappe:8"]`` (:mod:`lrga.nn.encodings`); pass their values to ``forward``.
+        random_features: Whether the input of the first layer is normal noise of variance 1 / hidden_channels, drawn in
+            every forward pass, instead of the encoded features. Only the number of rows of x is then used.
+        resample_features: ``False`` fixes the noise: it is drawn once and saved with the weights, and node j of every
+            graph always has the same noise (rows repeat after 1,024 nodes).
+        generator: Source of the noise; PyTorch's own by default.
+        backend: Backend of the attention.
         attention_options: ``normalize``, ``qk_norm``, ``gate`` and ``eps`` of :class:`lrga.LowRankGlobalAttention`.
 
     Shapes:
         - x: ``[N, in_channels]`` real, or ``[N]`` / ``[N, 1]`` integer with ``encoder="embedding"``, ``[N, C]``
           integer with ``"embeddings"``
-        - result: ``[N, out_channels]``, ``[G, out_channels]`` or ``[E, out_channels]``, after the task
+        - result: ``[N, out_channels]``, ``[G, out_channels]`` or ``[E, out_channels]``, depending on the task
 
     Example:
         >>> import torch, lrga
@@ -147,7 +147,7 @@ class GNN(nn.Module):
         joined, is_residual = wiring_of(wiring), block == "residual"
         if is_residual and (preset != "2022" or not residual):
             got = "residual=False" if preset == "2022" else f"preset={preset!r}"
-            raise OptionError("block='residual' with layers of 2022 and residuals", got, "leave it out")
+            raise OptionError("block='residual' with preset '2022' and residual connections", got, "omit this option")
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
         self.num_layers, self.conv, self.rank, self.task = num_layers, conv, rank, task
         self.preset, self.wiring = preset, wiring
@@ -158,7 +158,7 @@ class GNN(nn.Module):
                 "held_features", normal(HELD_ROWS, hidden_channels, generator=generator, device=source)
             )
         self.resample_features = resample_features
-        # Noise needs no encoder; unused parameters would count and would stall distributed training.
+        # Noise needs no encoder. Unused parameters would be counted and would break distributed training.
         self.encoder = None if random_features else ENCODERS[encoder](in_channels, hidden_channels)
         self.edge_encoder, self.edges_as_ones = None, edge_encoder == "ones"
         if conv in EDGE_CONVOLUTIONS:
@@ -174,7 +174,7 @@ class GNN(nn.Module):
         self.block = block
         base_residual = residual and (rank is None or joined.inner_residual)
         base_norm = batch_norm and (rank is None or joined.inner_norm)
-        # The paper's counts leave GAT no room for a norm after m5 unless the layer itself has none.
+        # By the paper's parameter counts, GAT has a norm after m5 only if the layer itself has none.
         mixed_norm = batch_norm and (conv != "gat" or not joined.inner_norm)
         of_base: dict[str, Any] = {
             "preset": preset,
@@ -217,7 +217,7 @@ class GNN(nn.Module):
             reset(module)
 
     def set_output_scale(self, mean: Sequence[float], std: Sequence[float]) -> None:
-        """Rescales the output to ``output * std + mean`` in float64, which undoes the standardisation of targets.
+        """Rescales the output to ``output * std + mean`` in float64, to undo the standardisation of targets.
 
         The scale is not part of the state dict.
 
@@ -237,13 +237,13 @@ class GNN(nn.Module):
         device = next(self.parameters()).device
         for name, values in (("output_mean", mean), ("output_std", std)):
             if len(values) != self.out_channels:
-                raise ShapeError(f"{self.out_channels} numbers, one for each output", str(len(values)), "give as many")
+                raise ShapeError(f"one number for each of {self.out_channels} outputs", str(len(values)), "pass all")
             tensor = torch.tensor(values, dtype=torch.float64, device=device)
             self.register_buffer(name, tensor, persistent=False)
 
     @property
     def num_parameters(self) -> int:
-        """How many parameters there are."""
+        """Number of parameters."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def forward(
@@ -257,21 +257,21 @@ class GNN(nn.Module):
         node_encoding: Tensor | None = None,
         edge_encoding: Tensor | None = None,
     ) -> Tensor:
-        """Predicts.
+        """Computes the predictions.
 
         Args:
             x: Node features.
-            edge_index: ``[2, E]`` as in PyG, its ``EdgeIndex``, a sparse ``adj_t``, or an :class:`EdgeLayout`, which
-                saves the sorting on a CPU.
+            edge_index: ``[2, E]`` as in PyG, its ``EdgeIndex``, a sparse ``adj_t``, or an :class:`EdgeLayout`, whose
+                edges are already sorted.
             edge_attr: Edge features in the order of the edges; GatedGCN and GINE read them.
             batch: Graph of each node, in any order; ``None`` is one graph.
             num_graphs: Number of graphs, if known (needed for empty graphs at the end and for compilation).
-            node_encoding: ``[N, P]`` where the model has an ``encoding``: what :func:`lrga.nn.encodings.encode`
-                returns, or the attribute of that name of a :class:`~lrga.data.AddEncodings`.
-            edge_encoding: ``[E, Q]`` likewise, in the order of the edges.
+            node_encoding: ``[N, P]`` if the model has an ``encoding``: the result of
+                :func:`lrga.nn.encodings.encode`, or ``data.node_encoding`` as :class:`~lrga.data.AddEncodings` sets it.
+            edge_encoding: ``[E, Q]``, the same for edges, in the order of the edges.
 
         Returns:
-            Predictions of nodes or graphs, or of the edges in the order in which they were given.
+            Predictions for nodes or graphs, or for edges in the order of ``edge_index``.
         """
         if not isinstance(x, Tensor) or x.dim() == 0:
             raise DTypeError("x to be a tensor with one row per node", repr(x)[:80], "pass data.x")
@@ -289,7 +289,7 @@ class GNN(nn.Module):
         for name, values in (("edge_attr", edge_attr), ("edge_encoding", edge_encoding)):
             if values is not None:
                 _check_rows(name, values, num_edges(edges))
-        # Sorting once pays off in every layer.
+        # Sort once for all layers.
         if not isinstance(edges, EdgeLayout) and (is_supported(h) or runs_on_gpu(h)):
             edges, order = EdgeLayout.from_edge_index(edges, num_nodes, check=False)
             edge_attr = None if edge_attr is None else edge_attr.index_select(0, order)
@@ -338,7 +338,7 @@ def _layer(conv: str, channels: int, heads: int, **options: Any) -> BenchmarkLay
         raise OptionError(
             f"hidden_channels to be a multiple of heads={heads}",
             str(channels),
-            "choose both so that each head is equally wide",
+            "choose both so that all heads have the same width",
         )
     return GATLayer(channels, channels // heads, heads=heads, **options)
 

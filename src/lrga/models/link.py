@@ -1,8 +1,8 @@
-"""The networks of the paper's Table 2: node features from a GNN, a pair's score from their product.
+"""The networks of the paper's Table 2: a GNN computes node features, and a pair is scored from their product.
 
-Facts of the rows (PROTOCOL of the released code): the plain rows stack PyG's GCNConv (with self-loops) or SAGEConv; the
-LRGA row joins ``[LRGA(x), dropout(ReLU(GCN(x))), x]`` (x only with skip) by a linear map, ReLU and BatchNorm, without
-both on the last layer.
+As in the released code, the plain rows stack PyG's GCNConv (with self-loops) or SAGEConv. The LRGA row concatenates
+``[LRGA(x), dropout(ReLU(GCN(x))), x]`` (x only with ``skip``) and applies a linear map, ReLU and BatchNorm; the last
+layer has only the linear map.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from lrga.errors import OptionError, ShapeError
 from lrga.nn.attention import LowRankGlobalAttention, check_attention_options
 from lrga.nn.encoders import NodeEmbedding, all_rows
 from lrga.nn.layers.lrga import lrga_update
-from lrga.nn.layers.pyg import convolve, gcn_scale
+from lrga.nn.layers.pyg import convolve, gcn_scale, is_adjacency
 from lrga.nn.linear import apply_linear
 from lrga.nn.norm import BatchNorm, normalize
 from lrga.nn.recompute import Stack
@@ -72,7 +72,7 @@ class LinkSet:
 
     @property
     def num_features(self) -> int | None:
-        """Columns of its node features; ``None``: a learned embedding takes their place."""
+        """Columns of its node features; ``None``: the network learns an embedding instead."""
         inputs = spec_of(self.name).inputs
         return None if inputs.encoder == "learned" else int(inputs.in_channels)  # type: ignore[arg-type]
 
@@ -88,22 +88,23 @@ LINK_SETS: dict[str, LinkSet] = {
 
 
 def check_pairs(pairs: Tensor) -> None:
-    """Refuses anything but ``[2, P]``: of a list ``[P, 2]`` the first two rows would be scored."""
+    """Raises an error unless the shape is ``[2, P]``: in a list ``[P, 2]`` only the first two rows would be read."""
     if pairs.dim() != 2 or pairs.size(0) != 2:
         raise ShapeError("pairs of shape [2, P]", f"shape {list(pairs.shape)}", "transpose a list of pairs: pairs.t()")
 
 
 class LinkPredictor(nn.Module):
-    """A logit for each pair of nodes from their features.
+    """Computes a logit for each pair of nodes from their features.
 
     Args:
         in_channels: Width of the node features.
         hidden_channels: Width of the hidden layers.
         num_layers: Number of linear maps.
         dropout: After each hidden layer.
-        kind: ``"hadamard"``: an MLP of the product of both nodes' features (the paper's); ``"dot"``: their inner
-            product, without parameters; ``"concat"``: an MLP of both side by side, which tells the direction of an
-            edge.
+        kind: ``"hadamard"``: an MLP on the elementwise product of the features of both nodes (the paper's); ``"dot"``:
+            their inner product, without parameters; ``"concat"``: an MLP on their concatenation, which depends on the
+            direction of the edge.
+        residual: Whether a hidden layer adds its input to its output, if both have the same width.
 
     Example:
         >>> import torch
@@ -119,6 +120,7 @@ class LinkPredictor(nn.Module):
         *,
         dropout: float = 0.0,
         kind: str = "hadamard",
+        residual: bool = False,
     ) -> None:
         arguments = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         super().__init__()
@@ -131,14 +133,14 @@ class LinkPredictor(nn.Module):
         self.in_channels = in_channels
         widths = [in_channels * (2 if kind == "concat" else 1), *[hidden_channels] * (num_layers - 1), 1]
         self.lins = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths) if kind != "dot")
-        self.dropout, self.kind = float(dropout), kind
+        self.dropout, self.kind, self.residual = float(dropout), kind, residual
 
     def reset_parameters(self) -> None:
         """Reinitialises all parameters."""
         reset(self.lins)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits ``[P]`` of pairs whose nodes have features ``source`` and ``target``, both ``[P, in_channels]``."""
+        """Logits ``[P]`` of pairs with node features ``source`` and ``target``, both ``[P, in_channels]``."""
         if source.shape != target.shape or source.size(-1) != self.in_channels:
             got = f"{list(source.shape)} and {list(target.shape)}"
             raise ShapeError(
@@ -148,12 +150,13 @@ class LinkPredictor(nn.Module):
             return (source * target).sum(-1)
         h = source * target if self.kind == "hadamard" else torch.cat([source, target], dim=-1)
         for lin in self.lins[:-1]:
-            h = F.dropout(F.relu(apply_linear(lin, h)), self.dropout, self.training)
+            new = F.dropout(F.relu(apply_linear(lin, h)), self.dropout, self.training)
+            h = h + new if self.residual and new.shape == h.shape else new
         return apply_linear(self.lins[-1], h).squeeze(-1)
 
 
 class LinkGNN(Stack):
-    """Node features by stacked convolutions, each with or without LRGA.
+    """Computes node features by stacked convolutions, with or without LRGA.
 
     Args:
         in_channels: Width of the input features.
@@ -161,10 +164,12 @@ class LinkGNN(Stack):
         num_layers: Number of layers.
         conv: ``"gcn"`` (with self-loops), ``"graphsage"`` (mean), ``"gat"``, ``"gin"`` or ``"gatedgcn"``.
         rank: The paper's κ; ``None`` is the plain network.
-        skip: Whether a layer's input is among the inputs of its linear map (with LRGA only).
-        dropout: After each layer; with LRGA on the convolution's and on the attention's output.
+        skip: Whether the linear map of a layer also reads the layer's input (with LRGA only).
+        dropout: Dropout after each layer; with LRGA on the output of the convolution and of the attention.
+        linear: Layers without activation and BatchNorm: ``convolution + W·attention + residual·input``.
+        residual: With ``linear``, the factor of the network's input; it needs ``in_channels == hidden_channels``.
         attention_heads: Heads of the attention.
-        backend: Of the attention.
+        backend: Backend of the attention.
         attention_options: ``normalize``, ``qk_norm``, ``gate`` and ``eps`` of :class:`lrga.LowRankGlobalAttention`.
 
     Example:
@@ -183,6 +188,8 @@ class LinkGNN(Stack):
         rank: int | None = None,
         skip: bool = True,
         dropout: float = 0.0,
+        linear: bool = False,
+        residual: float = 0.0,
         attention_heads: int = 1,
         backend: str = "auto",
         attention_options: Mapping[str, Any] | None = None,
@@ -197,6 +204,11 @@ class LinkGNN(Stack):
         check_fraction("dropout", dropout)
         self.in_channels, self.hidden_channels, self.num_layers = in_channels, hidden_channels, num_layers
         self.conv, self.rank, self.skip, self.dropout = conv, rank, skip, float(dropout)
+        self.linear, self.residual = linear, float(residual)
+        if residual and not (linear and in_channels == hidden_channels):
+            got = f"residual={residual:g} with linear={linear}, {in_channels} and {hidden_channels} channels"
+            remedy = "set linear=True (of a run linear_layers) and equal widths, or residual=0 (input_residual)"
+            raise OptionError("a residual of linear layers as wide as their input", got, remedy)
         widths = [in_channels, *[hidden_channels] * num_layers]
         pairs = list(pairwise(widths))
         self.convs = nn.ModuleList(CONVOLUTIONS[conv](a, b) for a, b in pairs)
@@ -206,12 +218,13 @@ class LinkGNN(Stack):
             options |= check_attention_options(attention_options)
             for a, b in pairs:
                 self.attentions.append(LowRankGlobalAttention(a, rank, **options))
-                self.mixes.append(nn.Linear(2 * rank * attention_heads + b + (a if skip else 0), b))
-            self.norms.extend(BatchNorm(b) for _, b in pairs[:-1])
+                beside = 0 if linear else b + (a if skip else 0)
+                self.mixes.append(nn.Linear(2 * rank * attention_heads + beside, b))
+            self.norms.extend(BatchNorm(b) for _, b in pairs[:-1] if not linear)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew: those of the attention and of the linear maps xavier-normal, biases zero."""
+        """Reinitialises all parameters: attention and linear maps xavier-normal, biases zero."""
         reset(self.convs)
         reset(self.norms)
         for module in (*self.attentions, *self.mixes):
@@ -233,33 +246,45 @@ class LinkGNN(Stack):
 
         Args:
             x: ``[N, in_channels]``.
-            edge_index: As PyG's convolutions take it; or an :class:`~lrga.ops.neighbors.edges.EdgeLayout` without loops
-                from a node to itself, along which GCN and GraphSAGE sum without writing messages.
+            edge_index: As for PyG's convolutions; a layout (:class:`~lrga.ops.neighbors.edges.EdgeLayout`) without
+                self-loops, with which GCN and GraphSAGE do not materialise messages; or, for GCN, an adjacency matrix
+                ``[N, N]`` without a diagonal, in which row i holds the edges that end in node i.
             edge_weight: ``[E]``, in the order of the edges, for GCN only.
             batch: Graph of each node; ``None`` is one graph.
             num_graphs: Number of graphs, if known.
         """
         if edge_weight is not None and self.conv != "gcn":
-            raise OptionError("edge weights with conv='gcn' only", f"conv={self.conv!r}", "leave edge_weight out")
+            raise OptionError("conv='gcn' for edge weights", f"conv={self.conv!r}", "omit edge_weight")
         check_dense("x", x)
         if x.dim() != 2 or x.size(1) != self.in_channels:
-            got, remedy = f"shape {list(x.shape)}", "build the network with in_channels of your features"
+            got, remedy = f"shape {list(x.shape)}", "build the network with in_channels=x.size(1)"
             raise ShapeError(f"x of shape [N, {self.in_channels}]", got, remedy)
-        on_layout = isinstance(edge_index, EdgeLayout) and not edge_index.is_partitioned
+        if is_adjacency(edge_index):
+            if edge_index.shape != (x.size(0), x.size(0)):
+                got, remedy = f"shape {list(edge_index.shape)}", "give edges [2, E] as integers: edge_index.long()"
+                raise ShapeError(f"floats as a matrix of edge weights, {[x.size(0)] * 2}", got, remedy)
+            if edge_weight is not None:
+                raise OptionError("the weights inside the matrix", "edge_weight beside it", "put them into the matrix")
+        on_layout = is_adjacency(edge_index) or (isinstance(edge_index, EdgeLayout) and not edge_index.is_partitioned)
         scale = (
             gcn_scale(edge_index, edge_weight, x.dtype) if on_layout and self.conv == "gcn" else None
         )  # the same in every layer
         segments = Segments.from_batch(batch, x.size(0), num_graphs)
+        given = x
         for i in range(self.num_layers):
             x = self.recomputed(self._layer, i, x, edge_index, edge_weight, scale, segments, norms=self.norms)
+            x = torch.add(x, given, alpha=self.residual) if self.residual else x
         return x
 
     def _layer(
         self, i: int, x: Tensor, edges: Any, weight: Tensor | None, scale: Tensor | None, segments: Segments
     ) -> Tensor:
-        """Layer ``i`` from 0."""
+        """Layer ``i``, counted from 0."""
         last = i + 1 == self.num_layers
         local = convolve(self.convs[i], x, edges, weight, scale)
+        if self.linear:
+            local = local if last else F.dropout(local, self.dropout, self.training)
+            return local if self.rank is None else local + apply_linear(self.mixes[i], self.attentions[i](x, segments))
         if self.rank is None:
             return local if last else F.dropout(F.relu(local), self.dropout, self.training)
         local = F.dropout(F.relu(local), self.dropout, self.training)
@@ -272,27 +297,30 @@ class LinkModel(nn.Module):
     """Features (given or learned) → :class:`LinkGNN` → :class:`LinkPredictor`.
 
     Args:
-        gnn: Makes node features.
-        predictor: Scores pairs of them.
-        num_nodes: Where the nodes have no features: how many there are, so that each gets a learned embedding of width
+        gnn: Computes node features.
+        predictor: Scores pairs of nodes.
+        num_nodes: Number of nodes, if they have no features: each node then gets a learned embedding of width
             ``gnn.in_channels``.
+        orthogonal: Whether the initial embedding is orthogonal instead of xavier-uniform.
     """
 
-    def __init__(self, gnn: LinkGNN, predictor: LinkPredictor, *, num_nodes: int | None = None) -> None:
+    def __init__(
+        self, gnn: LinkGNN, predictor: LinkPredictor, *, num_nodes: int | None = None, orthogonal: bool = False
+    ) -> None:
         super().__init__()
-        self.gnn, self.predictor = gnn, predictor
+        self.gnn, self.predictor, self.orthogonal = gnn, predictor, orthogonal
         self.embedding = None if num_nodes is None else NodeEmbedding(num_nodes, gnn.in_channels)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew; the embedding xavier-uniform."""
+        """Reinitialises all parameters; the embedding is xavier-uniform or orthogonal."""
         self.gnn.reset_parameters()
         self.predictor.reset_parameters()
         if self.embedding is not None:
-            nn.init.xavier_uniform_(self.embedding.weight)
+            (nn.init.orthogonal_ if self.orthogonal else nn.init.xavier_uniform_)(self.embedding.weight)
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Parameters whose gradients are clipped together: the network's, the predictor's, the embedding's."""
+        """Groups of parameters whose gradients are clipped together: network, predictor, embedding."""
         parts = (self.gnn, self.predictor, self.embedding)
         groups = [list(part.parameters()) for part in parts if part is not None]
         return [group for group in groups if group]
@@ -302,16 +330,16 @@ class LinkModel(nn.Module):
         if (x is None) == (self.embedding is None):
             wanted = "node features x" if self.embedding is None else "no node features (they are learned)"
             got = "x=None" if x is None else f"x of shape {list(x.shape)}"
-            raise ShapeError(wanted, got, "pass data.x exactly where the model has no embedding of its own")
+            raise ShapeError(wanted, got, "pass data.x only if the model has no embedding")
         return self.gnn(all_rows(self.embedding) if self.embedding is not None else x, edge_index, edge_weight)
 
     def score(self, h: Tensor, pairs: Tensor) -> Tensor:
-        """Logits of ``pairs`` ``[2, P]`` of nodes with features ``h``: ``[P]``."""
+        """Logits ``[P]`` of ``pairs`` ``[2, P]``; ``h`` are the features of all nodes."""
         check_pairs(pairs)
         return self.predictor(h.index_select(0, pairs[0]), h.index_select(0, pairs[1]))
 
     def forward(self, x: Tensor | None, edge_index: Any, pairs: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits of ``pairs`` ``[2, P]`` in the graph ``edge_index``: ``[P]``."""
+        """Logits ``[P]`` of ``pairs`` ``[2, P]`` in the graph ``edge_index``."""
         return self.score(self.encode(x, edge_index, edge_weight), pairs)
 
 
@@ -335,17 +363,17 @@ def build_link_model(
     dropout: float | None = None,
     **options: Any,
 ) -> LinkModel:
-    """The network of one GNN row of Table 2, or a variation of it.
+    """Builds the network of one GNN row of Table 2, or a variation of it.
 
     Args:
         dataset: ``"ogbl-ppa"``, ``"ogbl-collab"`` or ``"ogbl-ddi"``.
         model: ``"gcn"``, ``"graphsage"``, ``"gat"``, ``"gin"`` or ``"gatedgcn"``.
         lrga: Whether every layer is augmented.
         hidden: Width, by default the paper's 256.
-        layers: Of the GNN and of the predictor.
+        layers: Number of layers of the GNN and of the predictor.
         rank: The paper's κ.
-        skip: Whether x enters the linear map of an augmented layer.
-        dropout: In GNN and predictor.
+        skip: Whether the linear map of an augmented layer reads x.
+        dropout: Dropout in GNN and predictor.
         **options: Further options of :class:`LinkGNN`.
 
     Example:

@@ -1,7 +1,7 @@
 """The networks of the paper's Tables 1 and 3 by name: five convolutions, with and without LRGA, on six data sets.
 
-Widths and depths of the LRGA rows are those of the paper (where its text and its printed counts disagree, the counts');
-those of the plain rows are the benchmark's. Whatever has no published shape gets its width from the budget.
+Widths and depths of the LRGA rows are the paper's; where its text and its printed parameter counts disagree, the counts
+are used. The plain rows have the benchmark's. If no shape is published, the width is computed from the budget.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from lrga.models.gnn import CONVOLUTIONS, GNN
 
 @dataclass(frozen=True)
 class Shape:
-    """Width (of all heads together), depth and GAT's number of heads."""
+    """Width (of all heads together), depth and number of GAT heads."""
 
     hidden: int
     layers: int
@@ -25,7 +25,7 @@ class Shape:
 
 PAPER_SETS = ("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP")
 MODELS: dict[str, str] = {"gcn": "GCN", "gat": "GAT", "gatedgcn": "GatedGCN", "graphsage": "GraphSAGE", "gin": "GIN"}
-MODEL_LABELS = MODELS | {"gine": "GINE"}  # with those that the paper has not
+MODEL_LABELS = MODELS | {"gine": "GINE"}  # and those that are not in the paper
 ALIASES = {"sage": "graphsage"}
 BUDGETS: dict[str, int] = {"100K": 100_000, "500K": 500_000}
 RANK = 30
@@ -70,8 +70,8 @@ PLAIN_SHAPES: dict[tuple[str, str], dict[str, Shape]] = {
     ("gatedgcn", "100K"): _plain_100k(70, 70, 70, 65),
     ("graphsage", "100K"): _plain_100k(89, 90, 90, 82),
     ("gin", "100K"): _plain_100k(110, 110, 110, 73),
-    # No configuration of the superpixels is public at 500K. At the 8 layers of the LRGA rows the printed counts (504K,
-    # 441K and 442K, 500K) are met by one width each; the solver finds them.
+    # No configuration for the superpixels at 500K is public. With the 8 layers of the LRGA rows, exactly one width
+    # gives each printed count (504K, 441K and 442K, 500K); the solver finds it.
     ("gcn", "500K"): {**_for((*_SBM, "ZINC"), Shape(172, 16)), **_for(_SUPERPIXELS, Shape(240, 8))},
     ("gat", "500K"): {**_for((*_SBM, "ZINC"), Shape(176, 16, 8)), **_for(_SUPERPIXELS, Shape(224, 8, 8))},
     ("gatedgcn", "500K"): {**_for((*_SBM, "ZINC"), Shape(78, 16)), **_for(_SUPERPIXELS, Shape(110, 8))},
@@ -93,19 +93,19 @@ def build_model(
     edge_features: bool = True,
     **options: Any,
 ) -> GNN:
-    """The network of one cell of the paper, or a variation of it.
+    """Builds the network of one cell of the paper's tables, or a variation of it.
 
     Args:
         dataset: ``"PATTERN"``, ``"CLUSTER"``, ``"ZINC"``, ``"MNIST"``, ``"CIFAR10"`` or ``"TSP"`` (in any case).
         model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"`` (in any case).
         budget: ``"100K"``, ``"500K"`` or a number of parameters.
         lrga: Whether every layer is augmented.
-        hidden: Width of the layers, by default that of the cell or, where none is published, the one that meets the
+        hidden: Width of the layers; by default the published width or, if there is none, the width that meets the
             budget.
-        layers: Number of layers, by default that of the cell (4 at 100K, 8 otherwise where none is published).
-        heads: Heads of GAT, by default those of the cell.
-        rank: The paper's κ, of no effect without ``lrga``.
-        edge_features: ``False`` lets GatedGCN read ones where the data set has edge features.
+        layers: Number of layers; by default the published number or, if there is none, 4 at 100K and 8 otherwise.
+        heads: Heads of GAT; by default the published number.
+        rank: The paper's κ; no effect without ``lrga``.
+        edge_features: With ``False``, GatedGCN reads ones instead of the edge features of the data set.
         **options: Further options of :class:`~lrga.models.gnn.GNN`: ``preset``, ``wiring``, ``dropout``,
             ``attention_heads``, ``random_features``, ``generator``, ``readout``, …
 
@@ -150,14 +150,14 @@ def build_model(
 
 
 def published_shape(dataset: str, model: str, *, budget: str | int, lrga: bool) -> Shape | None:
-    """Width, depth and heads of a cell; ``None`` where neither the paper nor the benchmark has one."""
+    """Width, depth and heads of a cell; ``None`` if neither the paper nor the benchmark publishes one."""
     _, label = budget_of(budget)
     shapes = LRGA_SHAPES if lrga else PLAIN_SHAPES
     return None if label is None else shapes.get((model_name(model), label), {}).get(dataset_name(dataset) or "")
 
 
 def paper_set(name: str) -> str:
-    """A data set of Tables 1 and 3 as the paper writes it, from any spelling of it."""
+    """Name of a data set of Tables 1 and 3 in the paper's spelling, from a name in any case."""
     found = dataset_name(name)
     if found not in PAPER_SETS:
         raise OptionError(f"dataset to be one of {', '.join(PAPER_SETS)}", repr(name), "pick one of them")
@@ -165,16 +165,16 @@ def paper_set(name: str) -> str:
 
 
 def graph_inputs(dataset: str) -> Inputs:
-    """What a named set of graphs asks of a network; one for links is refused."""
+    """Inputs and outputs of the network for a data set of graphs; an error for link-prediction data sets."""
     spec = spec_of(dataset)
     if spec.links:
-        got, remedy = f"{spec.name}, whose links are predicted", "use lrga.models.build_link_model"
-        raise OptionError("a data set whose graphs, nodes or edges are predicted", got, remedy)
+        got, remedy = f"{spec.name}, a link-prediction data set", "use lrga.models.build_link_model"
+        raise OptionError("a data set for predicting graphs, nodes or edges", got, remedy)
     return spec.inputs
 
 
 def model_name(name: str) -> str:
-    """A model as the zoo calls it, from any spelling of it."""
+    """Name of a model in the zoo, from a name in any case."""
     plain = "".join(c for c in str(name).lower() if c.isalnum())
     plain = ALIASES.get(plain, plain)
     if plain not in CONVOLUTIONS:
@@ -183,7 +183,7 @@ def model_name(name: str) -> str:
 
 
 def budget_of(budget: str | int) -> tuple[int, str | None]:
-    """A budget in parameters, and its label if it is one of the paper's."""
+    """The budget as a number of parameters, and its label if the paper uses it."""
     if isinstance(budget, str):
         if budget.upper() not in BUDGETS:
             raise OptionError(

@@ -25,7 +25,7 @@ from lrga.ops.attention.reference import attention_factors, rms_normalized
 from lrga.ops.attention.segments import Segments
 
 Maps = tuple[nn.Module, nn.Module, nn.Module, nn.Module]
-OPTIONS = ("normalize", "qk_norm", "gate", "eps")  # beyond the paper, as networks of several layers pass them on
+OPTIONS = ("normalize", "qk_norm", "gate", "eps")  # not in the paper; networks pass them to every layer
 
 
 class LowRankGlobalAttention(nn.Module):
@@ -41,21 +41,21 @@ class LowRankGlobalAttention(nn.Module):
     Args:
         in_channels: Width of x, or ``-1`` to take it from the first call.
         rank: The paper's κ, per head. With rank 0 the output has no columns.
-        heads: Independent attentions side by side.
+        heads: Number of independent attentions; their outputs are concatenated.
         dropout: Dropout on the output, as the authors released it.
         normalize: ``"graph"`` divides by η as in the paper, ``"row"`` makes each row of the attention matrix sum to
-            one, ``"rms"`` divides each row of the result by its root mean square, ``None`` does none of these.
+            one, ``"rms"`` divides each row of the result by its root mean square, ``None`` does not normalise.
         qk_norm: Whether each node's rows of :math:`m_1` and :math:`m_2` are divided by their root mean square.
         gate: Whether each head has a learned gate that can turn its attention off.
-        maps: Modules ``(m1, m2, m3, m4)`` in place of the linear maps with ReLU; with several heads a list of such
-            tuples, one per head. m1 and m2 must agree in their output width; ``rank`` is not used then.
-        eps: Added to η to avoid a division by zero; with ``"row"``, rows whose sum is below it stay zero. Also added
+        maps: Modules ``(m1, m2, m3, m4)`` instead of the linear maps with ReLU; with several heads a list of such
+            tuples, one per head. m1 and m2 must have the same output width; ``rank`` is then not used.
+        eps: Added to η to avoid a division by zero; with ``"row"``, rows with a smaller sum are set to zero. Also added
             to mean squares and to the divisor of the gate.
         backend: ``"auto"``, ``"segmented"``, ``"triton"`` or ``"dense"``; all compute the same function with the same
             parameters.
 
     Three options go beyond the paper. :math:`u_i, v_i, z_i` are the rows of node i in one head of
-    :math:`m_1, m_2, m_3`, and :math:`a_i` is its attended row. All are exact for batches and the same in every backend:
+    :math:`m_1, m_2, m_3`, and :math:`a_i` is its attended row. They are exact for batches, in every backend:
 
     ``qk_norm=True`` replaces, before η,
 
@@ -65,7 +65,7 @@ class LowRankGlobalAttention(nn.Module):
 
     so that no node dominates the attention.
 
-    ``normalize="rms"`` replaces :math:`a_i`, the paper's, by
+    ``normalize="rms"`` replaces the paper's :math:`a_i` by
     :math:`a_i / \sqrt{\frac{1}{\kappa} \sum_c a_{ic}^2 + \epsilon}`. η scales all rows of a graph by the same
     factor and cancels, except that it makes the effect of ε independent of the size of the graph.
 
@@ -92,7 +92,7 @@ class LowRankGlobalAttention(nn.Module):
     """
 
     gate: nn.Parameter | None
-    is_partitioned = False  # lrga.distributed has one whose nodes are divided between ranks
+    is_partitioned = False  # True in the class of lrga.distributed whose nodes are partitioned across ranks
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class LowRankGlobalAttention(nn.Module):
     @property
     def in_channels(self) -> int:
         """Width of x; ``-1`` before the first call."""
-        if not isinstance(self.project, Linear):  # there may be another module in its place
+        if not isinstance(self.project, Linear):  # it may have been replaced by another module
             return int(getattr(self.project, "in_features", self._in_channels))
         return int(self.project.in_channels)
 
@@ -151,7 +151,7 @@ class LowRankGlobalAttention(nn.Module):
         Args:
             x: Node features.
             batch: Graph of each node, sorted or not. ``None``, the default, is one graph.
-            num_graphs: Number of graphs, if known (needed for empty graphs at the end; saves a wait for the GPU).
+            num_graphs: Number of graphs, if known (needed for empty graphs at the end; avoids a GPU synchronisation).
         """
         segments = self._check(x, batch, num_graphs)
         if self.maps is None:
@@ -191,9 +191,9 @@ class LowRankGlobalAttention(nn.Module):
                 pairs.append(self._factors(u, v, z, segments, gate))
             if len({u.size(-1) for u, _ in pairs}) > 1:
                 raise ShapeError(
-                    "heads whose m1 have one common width",
+                    "the same output width for m1 of all heads",
                     f"widths {[u.size(-1) for u, _ in pairs]}",
-                    "ask for the factors of modules with one head each",
+                    "use one module per head and call factors on each",
                 )
             u, v = torch.cat([u for u, _ in pairs], 1), torch.cat([v for _, v in pairs], 1)
         elif self.project is None:
@@ -204,7 +204,7 @@ class LowRankGlobalAttention(nn.Module):
         return (u.squeeze(1), v.squeeze(1)) if self.heads == 1 else (u, v)
 
     def values(self, x: Tensor) -> Tensor:
-        """``z``, of which a node receives the attention matrix times z, before any normalisation of the result.
+        """``z``: the attended features are the attention matrix times z, before any normalisation of the result.
 
         Shapes:
             - z: ``[N, rank]``, with several heads ``[N, heads, rank]``
@@ -230,12 +230,12 @@ class LowRankGlobalAttention(nn.Module):
         weight = weight_of(self.project)
         check_same_device(x=x, batch=batch if isinstance(batch, Tensor) else None, parameters=weight)
         check_same_dtype(x, weight)
-        if isinstance(batch, Segments):  # from a model that computed them once for all its layers
+        if isinstance(batch, Segments):  # a model computes them once for all its layers
             return batch
         return Segments.from_batch(batch, x.size(0), num_graphs)
 
     def _initialize_outside_inference(self, x: Tensor) -> None:
-        """Takes a lazy width now, so that the parameters can be trained later."""
+        """Initialises lazy parameters outside inference mode, so that they can be trained later."""
         assert isinstance(self.project, Linear)
         if isinstance(self.project.weight, nn.UninitializedParameter):
             with torch.inference_mode(False):
@@ -244,15 +244,15 @@ class LowRankGlobalAttention(nn.Module):
     def _project(self, x: Tensor) -> Tensor:
         assert self.project is not None
         out = apply_linear(self.project, x)
-        if tuple(out.shape) != (x.size(0), self.heads * 4 * self.rank):  # of another module in its place
+        if tuple(out.shape) != (x.size(0), self.heads * 4 * self.rank):  # from a replaced module
             wanted = f"project to return features [{x.size(0)}, {self.heads * 4 * self.rank}]"
-            raise ShapeError(wanted, f"shape {list(out.shape)}", "give it heads * 4 * rank outputs")
-        # A hook, or a module in the place of the linear map, may have kept the output.
+            raise ShapeError(wanted, f"shape {list(out.shape)}", "use a module with heads * 4 * rank outputs")
+        # A hook, or a module that replaces the linear map, may have kept a reference to the output.
         out = F.relu(out, inplace=is_linear(self.project))
         return out.view(-1, self.heads, 4, self.rank)  # [N, H, 4, K]
 
     def _fused(self, x: Tensor, segments: Segments) -> Tensor | None:
-        """The result by kernels that project as well, where there are some; ``None`` elsewhere."""
+        """The result of a kernel that includes the projection; ``None`` if there is none for these inputs."""
         project = self.project
         if not is_linear(project):
             return None
@@ -281,7 +281,7 @@ class LowRankGlobalAttention(nn.Module):
         return [None if self.gate is None else self.gate[head : head + 1] for head in range(self.heads)]
 
     def _normalized(self, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """u and v after ``qk_norm``, where it is on."""
+        """u and v, after ``qk_norm`` if it is on."""
         return (rms_normalized(u, self.eps), rms_normalized(v, self.eps)) if self.qk_norm else (u, v)
 
     def _attend(self, u: Tensor, v: Tensor, z: Tensor, segments: Segments, gate: Tensor | None) -> Tensor:
@@ -294,20 +294,20 @@ class LowRankGlobalAttention(nn.Module):
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def changed_options(self) -> list[str]:
-        """The options that go beyond the paper, as they are written."""
+        """The options that differ from the paper, as ``name=value``."""
         normalize = [] if self.normalize == "graph" else [f"normalize={self.normalize!r}"]
         return normalize + ["qk_norm=True"] * self.qk_norm + ["gate=True"] * (self.gate is not None)
 
 
 def check_attention_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Options of :class:`LowRankGlobalAttention` beyond the paper by name, as networks take them; none are ``{}``.
+    """Checks the ``attention_options`` of a network: options of :class:`LowRankGlobalAttention`; ``None`` is ``{}``.
 
     Example:
         >>> check_attention_options({"qk_norm": True})
         {'qk_norm': True}
     """
     if options is not None and not isinstance(options, Mapping):
-        raise OptionError("attention_options by name", repr(options), "pass for example {'qk_norm': True}")
+        raise OptionError("attention_options to be a dict", repr(options), "pass for example {'qk_norm': True}")
     if unknown := [name for name in options or {} if name not in OPTIONS]:
         raise OptionError(f"attention_options among {', '.join(OPTIONS)}", repr(unknown[0]), "choose one of these")
     return dict(options or {})
@@ -330,14 +330,14 @@ def _maps_of_heads(maps: Maps | Sequence[Maps], heads: int) -> list[list[nn.Modu
 def _as_head(out: Tensor, number: int, x: Tensor) -> Tensor:
     if not isinstance(out, Tensor) or out.dim() != 2 or out.size(0) != x.size(0):
         got = f"shape {list(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
-        raise ShapeError(f"m{number} to return a matrix of {x.size(0)} rows", got, "map each node's features by itself")
+        raise ShapeError(f"m{number} to return a matrix of {x.size(0)} rows", got, "return one row for each node")
     return out.unsqueeze(1)
 
 
 def _check_shared_width(u: Tensor, v: Tensor) -> None:
     if u.size(-1) != v.size(-1):
         raise ShapeError(
-            "m1 and m2 to return matrices of one width",
+            "m1 and m2 to return matrices of the same width",
             f"{u.size(-1)} and {v.size(-1)} columns",
-            "give m1 and m2 the same number of outputs (the rank); m3 and m4 may have others",
+            "give m1 and m2 the same number of outputs (the rank); m3 and m4 may differ",
         )

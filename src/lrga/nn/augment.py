@@ -1,4 +1,4 @@
-"""One line that gives every convolution of a model global attention."""
+"""``augment`` adds global attention to every convolution of a model in one line."""
 
 import copy
 import functools
@@ -39,14 +39,14 @@ def augment(
     are copied, not shared. Load a checkpoint of the plain model before augmenting it; loading it afterwards requires
     ``strict=False`` and leaves the attention weights unchanged.
 
-    The attention must know which node belongs to which graph. It takes the batch vector from the arguments of the
+    The attention must know the graph of each node. It takes the batch vector from the arguments of the
     model, or of any submodule with augmented layers: a PyG ``Batch`` or an argument named ``batch`` (``batch=None`` is
     one graph, as everywhere in PyG); a plain ``Data`` is one graph. Otherwise the layers raise an error, unless they
     are called inside :func:`lrga.batch_context` or created with ``single_graph=True``.
 
     Not augmented, unless ``include`` names them: convolutions between two node sets (in ``HeteroConv``, in the
-    result of ``to_hetero``, those made with a pair of widths, the readout of ``AttentiveFP``), the convolutions that
-    score nodes in PyG's pooling layers, and convolutions already in an :class:`lrga.LRGAConv`. ``print(model)`` shows
+    result of ``to_hetero``, with a pair of input widths, and the readout of ``AttentiveFP``), convolutions that score
+    nodes in PyG's pooling layers, and convolutions already in an :class:`lrga.LRGAConv`. ``print(model)`` shows
     which layers were augmented.
 
     Args:
@@ -59,9 +59,8 @@ def augment(
         init: With ``"identity"`` each layer initially returns the output of its convolution, so the augmented model
             starts with the outputs of the original. ``"paper"`` initialises :math:`m_5` randomly, as the paper does.
         **options: ``heads``, ``skip``, ``dropout``, ``normalize``, ``qk_norm``, ``gate``, ``backend`` as in
-            :class:`lrga.LRGAConv`; ``norm`` and ``act``,
-            both ``None`` by default, as the model has its own (they need ``init="paper"``); ``single_graph=True``
-            treats all nodes as one graph if a call has no batch vector.
+            :class:`lrga.LRGAConv`; ``norm`` and ``act`` (``None`` by default, because the model has its own; they need
+            ``init="paper"``); ``single_graph=True`` treats all nodes as one graph if a call has no batch vector.
 
     Example:
         >>> import torch, lrga
@@ -79,7 +78,7 @@ def augment(
     check_choice("init", init, INITIALIZATIONS)
     if init == "identity" and (given := [name for name in ("act", "norm") if options.get(name) is not None]):
         raise OptionError(
-            "no act and no norm with init='identity', which starts as the plain convolution",
+            "no act and no norm with init='identity', which initially equals the plain convolution",
             " and ".join(f"{name}={options[name]!r}" for name in given),
             "pass init='paper', or leave act and norm to the model",
         )
@@ -125,10 +124,10 @@ def provide_batch(module: nn.Module) -> nn.Module:
 
 
 class AugmentedConv(LRGAConv):
-    """A convolution of a host model with attention beside it, called exactly as the convolution was.
+    """A convolution of a model with attention in parallel; it is called like the convolution.
 
-    Its class also derives from the convolution's, so that a host model which asks ``isinstance(layer, GCNConv)`` is
-    answered yes, and all attributes of the convolution can be read and set on it.
+    Its class also derives from the class of the convolution, so ``isinstance(layer, GCNConv)`` is true. All attributes
+    of the convolution can be read and set on it.
     """
 
     def __init__(
@@ -148,7 +147,7 @@ class AugmentedConv(LRGAConv):
         width = input_width(conv)
         self._build(conv, -1 if width is None else width, None, rank, **(defaults | options))
         self._initialize_mix()
-        # A convolution without parameters follows the rest of the model.
+        # A convolution without parameters uses the device and dtype of the rest of the model.
         reference = next((p for p in conv.parameters() if p.is_floating_point()), reference)
         if reference is not None:
             self.to(reference.device, reference.dtype)
@@ -164,13 +163,13 @@ class AugmentedConv(LRGAConv):
             return
         if isinstance(self.mix, LazyMix):
             self.mix.identity = True
-        elif isinstance(self.mix, nn.Linear):  # a module that a user has put in its place starts as it likes
+        elif isinstance(self.mix, nn.Linear):  # a module that a user has put here keeps its own initialisation
             pass_convolution_through(self.mix)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _new_augmented, (type(self.conv),), self.__getstate__()  # the class is made at run time
+        return _new_augmented, (type(self.conv),), self.__getstate__()  # the class is created at run time
 
-    # The host model may read its convolution's attributes: those come first, here and in __getattr__.
+    # The model may read attributes of its convolution: they take precedence, here and in __getattr__.
     @property
     def in_channels(self) -> Any:
         """As the convolution has it."""
@@ -188,7 +187,7 @@ class AugmentedConv(LRGAConv):
 
     @property
     def explain(self) -> bool:
-        """``False``: PyG's explainers mask the edges of the convolution within, not of this layer as well."""
+        """``False``: PyG's explainers mask the edges of the inner convolution, and must not mask them again here."""
         return False
 
     @explain.setter
@@ -197,14 +196,14 @@ class AugmentedConv(LRGAConv):
 
     @property
     def explain_message(self) -> Any:
-        """As the convolution has it. PyG's ``GraphMaskExplainer``, which alone sets it, raises an error."""
+        """The convolution's attribute. Only PyG's ``GraphMaskExplainer`` sets it, which raises an error."""
         return self.conv.explain_message
 
     @explain_message.setter
     def explain_message(self, value: Any) -> None:
         raise UnsupportedError(
-            "an explainer that does not count layers",
-            "GraphMaskExplainer, which would count this layer and its convolution as two",
+            "an explainer other than GraphMaskExplainer",
+            "GraphMaskExplainer, which would count this layer and its convolution as two layers",
             "use GNNExplainer, PGExplainer or AttentionExplainer",
         )
 
@@ -223,7 +222,7 @@ class AugmentedConv(LRGAConv):
         is_own = name in own or name in OWN_ATTRIBUTES or name.startswith("_") or hasattr(type(self), name)
         if conv is None or is_own or not hasattr(conv, name):
             nn.Module.__setattr__(self, name, value)
-        else:  # a host model that replaces a part of its convolution
+        else:  # the model replaces a part of its convolution
             setattr(conv, name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -246,7 +245,7 @@ class AugmentedConv(LRGAConv):
         nn.Module._load_from_state_dict(self, state_dict, prefix, *args)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """As of every module; a checkpoint of the plain convolution needs ``strict=False``."""
+        """As in every module; a checkpoint of the plain convolution needs ``strict=False``."""
         check_has_attention(self, state_dict, strict)
         return nn.Module.load_state_dict(self, state_dict, strict, assign)
 
@@ -257,14 +256,14 @@ class AugmentedConv(LRGAConv):
         super()._check_input(x)
 
     def _remedy_for_pairs(self) -> str:
-        return f"leave this convolution as it is: lrga.augment(model, rank=…, exclude={self._name!r})"
+        return f"do not augment this convolution: lrga.augment(model, rank=…, exclude={self._name!r})"
 
 
 @functools.cache
 def _augmented_class(kind: Any) -> type[AugmentedConv]:
-    """:class:`AugmentedConv` for convolutions of this class, and a subclass of it.
+    """A subclass of :class:`AugmentedConv` and of this class of convolutions.
 
-    Whatever the class of the convolution defines is found on the convolution, except what every module has.
+    Attributes that the class of the convolution defines are read from the convolution, except those of every module.
     """
     body: dict[str, Any] = {}
     for parent in kind.__mro__[: kind.__mro__.index(nn.Module)]:
@@ -286,7 +285,7 @@ def _attribute_of_conv(name: str) -> property:
 
 
 def _own_attribute(name: str) -> property:
-    """An attribute of the layer that the convolution's class has as well, as a method for example."""
+    """An attribute of the layer that the convolution's class also has, for example a method."""
     return property(
         lambda self: self._modules[name] if name in self._modules else self.__dict__[name],
         lambda self, value: self.__dict__.__setitem__(name, value),
@@ -309,7 +308,7 @@ def _replace(module: nn.Module, replaced: dict[nn.Module, AugmentedConv]) -> nn.
 
 
 def _replace_in_containers(model: nn.Module, replaced: dict[nn.Module, AugmentedConv]) -> None:
-    """Replaces convolutions in plain lists, tuples and dictionaries that a model keeps beside its modules."""
+    """Replaces convolutions in plain lists, tuples and dictionaries that a model keeps as attributes."""
 
     def new(value: Any) -> Any:
         if isinstance(value, nn.Module):
@@ -332,7 +331,7 @@ def _replace_in_containers(model: nn.Module, replaced: dict[nn.Module, Augmented
 
 
 def _select(model: nn.Module, include: Any, exclude: Any) -> dict[nn.Module, str]:
-    """The convolutions to augment, each with its name; one that is used in two places has the first."""
+    """The convolutions to augment and their names; a convolution used in two places has the first name."""
     paths = list(_convolutions(model, ()))
     wanted, unwanted = _as_list("include", include), _as_list("exclude", exclude)
     for option, selectors in (("include", wanted), ("exclude", unwanted)):
@@ -341,7 +340,7 @@ def _select(model: nn.Module, include: Any, exclude: Any) -> dict[nn.Module, str
                 raise OptionError(
                     f"{option} to match a convolution of the model",
                     repr(selector),
-                    f"take a class or a name of these: {_listed(paths)}",
+                    f"use a class or a name among these: {_listed(paths)}",
                 )
     chosen: dict[nn.Module, str] = {}
     for path in paths:
@@ -354,8 +353,8 @@ def _select(model: nn.Module, include: Any, exclude: Any) -> dict[nn.Module, str
         left = "; ".join(f"{path[-1][0] or 'it'}: {_reason_to_leave(path) or 'excluded'}" for path in paths)
         raise OptionError(
             "a model with at least one PyG convolution (a MessagePassing layer) to augment",
-            type(model).__name__ + (f", whose convolutions are left as they are ({left})" if left else ""),
-            "name convolutions in include, or use lrga.LRGAConv around layers of your own",
+            type(model).__name__ + (f", whose convolutions are not augmented ({left})" if left else ""),
+            "name convolutions in include, or wrap your own layers in lrga.LRGAConv",
         )
     return chosen
 
@@ -364,7 +363,7 @@ Path = tuple[tuple[str, nn.Module], ...]
 
 
 def _convolutions(module: nn.Module, path: Path, name: str = "") -> Iterator[Path]:
-    """The path to each convolution that is not augmented yet: names and modules from the model down to it."""
+    """The path of each convolution that is not augmented yet: names and modules from the model down to it."""
     path = (*path, (name, module))
     if isinstance(module, LRGAConv):
         return
@@ -377,10 +376,10 @@ def _convolutions(module: nn.Module, path: Path, name: str = "") -> Iterator[Pat
 
 
 def _reason_to_leave(path: Path) -> str | None:
-    """Why a convolution is left as it is unless it is asked for; ``None`` if it is augmented."""
+    """Why a convolution is not augmented by default; ``None`` if it is."""
     conv = path[-1][1]
     if isinstance(getattr(conv, "in_channels", None), tuple | list | dict):
-        return "made for two node sets or several node types"
+        return "for two node sets or several node types"
     if next(iter(inspect.signature(conv.forward).parameters), None) == "edge_index":
         return "takes no node features"
     for (_, parent), (child_name, child) in pairwise(path):
@@ -394,7 +393,7 @@ def _reason_to_leave(path: Path) -> str | None:
 
 
 def _is_hetero_transformed(module: nn.Module) -> bool:
-    """Whether it is the result of PyG's ``to_hetero`` or ``to_hetero_with_bases``."""
+    """Whether the module is the result of PyG's ``to_hetero`` or ``to_hetero_with_bases``."""
     if not isinstance(module, torch.fx.GraphModule):
         return False
     used = [node.target for node in module.graph.nodes if node.op == "call_function"]
@@ -426,7 +425,7 @@ def _matches(selector: Selector, path: Path) -> bool:
 def _takes_two(function: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # one written in C
+    except ValueError:  # a function written in C
         return False
     return sum(p.default is inspect.Parameter.empty for p in parameters) > 1
 

@@ -1,7 +1,7 @@
 r"""Low-rank attention over more nodes than fit: inference in two passes over blocks of nodes.
 
-The first pass adds up the κ×κ matrix :math:`V^\top Z` and the sums of U and V; the second applies them. At any moment
-one block of b nodes is at hand, so that memory is O(b d + κ²) beside wherever x comes from and the result goes to.
+The first pass adds up the κ×κ matrix :math:`V^\top Z` and the sums of U and V; the second applies them. Only
+one block of b nodes is in memory at a time: O(b d + κ²), in addition to the storage of x and of the result.
 
 Letters: N nodes, b rows of a block, H heads, K rank, Z columns of z.
 """
@@ -25,13 +25,14 @@ Blocks = Callable[[], Iterable[Tensor]]
 def attend_in_blocks(
     attention: LowRankGlobalAttention, x: Tensor, *, block: int = 65_536, out: Tensor | None = None
 ) -> Tensor:
-    """Computes ``attention(x)`` of one graph in evaluation mode, block by block; equal up to rounding.
+    """Computes ``attention(x)`` of one graph in evaluation mode, block by block. Results are equal up to rounding.
 
     Args:
-        attention: On any device; x may lie elsewhere (in main memory, or a file mapped into it), blocks are moved.
+        attention: The module, on any device. x may be elsewhere, in main memory or a memory-mapped file; blocks are
+            copied to the device.
         x: ``[N, D]``.
-        block: b, rows at a time.
-        out: ``[N, heads * 2 * rank]`` to write into, by default a new tensor where x lies.
+        block: b, the number of rows of a block.
+        out: ``[N, heads * 2 * rank]`` to write into; by default a new tensor on the device of x.
 
     Example:
         >>> attention = LowRankGlobalAttention(16, rank=4).eval()
@@ -49,7 +50,7 @@ def attend_in_blocks(
             out = torch.empty(x.size(0), part.size(1), dtype=part.dtype, device=x.device)
         if out.shape != (x.size(0), part.size(1)):
             wanted = [x.size(0), part.size(1)]
-            raise ShapeError(f"out of shape {wanted}", f"shape {list(out.shape)}", "leave it out, or make it anew")
+            raise ShapeError(f"out of shape {wanted}", f"shape {list(out.shape)}", "omit it, or change its shape")
         out[begin : begin + part.size(0)] = part
         begin += part.size(0)
     assert out is not None
@@ -58,11 +59,12 @@ def attend_in_blocks(
 
 @torch.no_grad()
 def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> Iterator[Tensor]:
-    """The same for nodes that come in blocks from anywhere: yields the result of each block.
+    """The same for blocks of nodes from any source: yields the result of each block.
 
     Args:
-        attention: In evaluation mode, or without dropout.
-        blocks: Gives the blocks ``[b, D]`` each time it is called, the same ones in the same order; called twice.
+        attention: The module, in evaluation mode or without dropout.
+        blocks: A function that returns the blocks ``[b, D]``. It is called twice and must return the same blocks in
+            the same order.
 
     Example:
         >>> attention = LowRankGlobalAttention(16, rank=4).eval()
@@ -99,13 +101,13 @@ def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> It
                 attended = gated(attended, z, gate, attention.eps)
             parts += [attended.to(x.dtype), m4.to(x.dtype)]
         yield torch.cat(parts, dim=-1) if parts else x.new_zeros(x.size(0), 0)
-    if again != nodes:  # such as an iterator, which is empty the second time
-        remedy = "let blocks() begin anew at each call, for example lambda: iter(parts)"
+    if again != nodes:  # an iterator, for example, is empty the second time
+        remedy = "let blocks() restart at each call, for example lambda: iter(parts)"
         raise ShapeError(f"the same {nodes} nodes in both passes", f"{again} in the second", remedy)
 
 
 def _maps(attention: LowRankGlobalAttention, x: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """m1 to m4 of each head for a block, sums in float32 at least."""
+    """m1 to m4 of each head for a block, at least in float32."""
     like = next(attention.parameters(), x)
     x = x.to(like.device)
     if attention.maps is not None:

@@ -1,4 +1,4 @@
-"""How a layer learns which graph each node belongs to when its own call does not say."""
+"""How a layer that is called without ``batch`` finds the graph of each node."""
 
 import copyreg
 import functools
@@ -21,12 +21,12 @@ from lrga.ops.attention.segments import Segments
 
 
 class Assignment:
-    """A batch vector with its number of graphs; the segments made from it are shared by all layers of a call.
+    """A batch vector and its number of graphs. All layers of a call share the segments made from it.
 
     Args:
         batch: PyG's batch vector ``[N]``, or ``None`` for one graph.
         num_graphs: Number of graphs, if known.
-        error: Raised by the first layer that needs the assignment, where a call does not determine one.
+        error: If the call does not determine an assignment: the error that the first layer raises.
     """
 
     def __init__(self, batch: Tensor | None, num_graphs: int | None = None, error: LRGAError | None = None) -> None:
@@ -41,10 +41,10 @@ class Assignment:
         num_nodes = x.size(0)
         if self.batch is not None and self.batch.dim() == 1 and self.batch.size(0) != num_nodes:
             raise BatchError(
-                f"features of {self.batch.size(0)} nodes, as many as the batch vector has",
+                f"features of {self.batch.size(0)} nodes, the length of the batch vector",
                 f"features of {num_nodes} nodes",
-                "where the model changes its nodes (pooling, sampling), put lrga.batch_context(new_batch) around "
-                "the part that follows, or exclude its layers: lrga.augment(…, exclude=…)",
+                "after a step that changes the nodes (pooling, sampling), call the rest of the model inside "
+                "lrga.batch_context(new_batch), or exclude its layers: lrga.augment(…, exclude=…)",
             )
         if torch.compiler.is_compiling():  # tensors of a trace must not be kept
             return Segments.from_batch(self.batch, num_nodes, self.num_graphs)
@@ -54,7 +54,7 @@ class Assignment:
         return self._segments
 
     def equals(self, other: "Assignment") -> bool:
-        """Whether both assign every node to the same graph; ``False`` where the values cannot be read."""
+        """Whether both assign every node to the same graph; ``False`` if the values cannot be read."""
         a, b = self.batch, other.batch
         if self.error is not None or other.error is not None:
             return False
@@ -68,13 +68,13 @@ class Assignment:
 
 
 class _Traced(threading.local):
-    """What traced code reads and sets: a compiler does not trace through context variables."""
+    """State for traced code, because a compiler does not trace through context variables."""
 
     assignment: Assignment | None = None
-    of_trace: Assignment | None = None  # set by traced code, for eager code that it calls
+    of_trace: Assignment | None = None  # traced code sets it for the eager code that it calls
 
 
-# The innermost assignment of a thread or task, and the backward pass in which it was set (-1 outside of any).
+# The innermost assignment of a thread or task, and the backward pass in which it was set (-1: none).
 _context: ContextVar[tuple[Assignment | None, int]] = ContextVar("lrga_batch", default=(None, -1))
 _traced = _Traced()
 
@@ -86,7 +86,7 @@ def _get() -> tuple[Assignment | None, int]:
 
 
 def _enter(assignment: Assignment) -> tuple[Any, Any, Any]:
-    """Makes an assignment the innermost one; returns what :func:`_leave` takes."""
+    """Makes an assignment the innermost one; returns the argument of :func:`_leave`."""
     tracing = torch.compiler.is_compiling()
     outer = (_traced.assignment, _traced.of_trace, None if tracing else _context.get())
     _traced.assignment = assignment
@@ -102,11 +102,11 @@ def _leave(outer: tuple[Any, Any, Any]) -> None:
     if outer[2] is not None and not torch.compiler.is_compiling():
         _context.set(outer[2])
         if outer[1] is None:
-            _traced.assignment = outer[2][0]  # outer[0] may be that of another task of this thread
+            _traced.assignment = outer[2][0]  # outer[0] may belong to another task of this thread
 
 
-# Activation checkpointing calls a layer again in the backward pass: without the model around it and, on a GPU, in
-# another thread. It passes the same edge tensor, by which the assignment of the forward pass is found again.
+# Activation checkpointing calls a layer again in the backward pass, without the model around it and, on a GPU, in
+# another thread. It passes the same edge tensor, which identifies the assignment of the forward pass.
 _of_edges: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # edges -> layer -> assignment
 
 
@@ -118,17 +118,17 @@ def current() -> Assignment | None:
 def for_layer(layer: nn.Module, edges: Any, default: Assignment | None = None) -> Assignment | None:
     """The assignment for a layer that is called with these edges and without a batch vector.
 
-    In a backward pass (activation checkpointing) it is the one of the forward pass.
+    In a backward pass (activation checkpointing) this is the assignment of the forward pass.
 
     Args:
         layer: The layer.
         edges: Its edges.
-        default: Taken where no context tells.
+        default: Used if there is no context.
     """
     current_one, since = _get()
     if torch.compiler.is_compiling():
         return current_one or default
-    edges = getattr(edges, "source", edges)  # of an EdgeLayout
+    edges = getattr(edges, "source", edges)  # an EdgeLayout has a source
     backward = torch._C._current_graph_task_id()
     if backward == -1 or (current_one is not None and since == backward):
         assignment = current_one or default
@@ -156,7 +156,7 @@ def _remember(layer: nn.Module, edges: Tensor, assignment: Assignment) -> None:
     if known is not None and not known.equals(assignment):
         several = BatchContextError(
             "one batch vector for each edge_index under activation checkpointing",
-            "an edge_index that was used with several",
+            "an edge_index that was used with several batch vectors",
             "pass edge_index.clone() for each batch vector, or batch=… to the checkpointed layer",
         )
         assignment = Assignment(None, error=several)
@@ -164,7 +164,7 @@ def _remember(layer: nn.Module, edges: Tensor, assignment: Assignment) -> None:
 
 
 def _recall(layer: nn.Module, edges: Tensor) -> Assignment | None:
-    """What :func:`_remember` kept for these edges, or for a tensor that shares their memory (a detached one)."""
+    """The assignment that :func:`_remember` stored for these edges, or for a tensor that shares their memory."""
     layers = _of_edges.get(edges)
     if layers is None and edges.layout == torch.strided:
         shared = [
@@ -179,8 +179,8 @@ def _recall(layer: nn.Module, edges: Tensor) -> Assignment | None:
 class batch_context:
     """Provides the batch vector to layers that are called without one.
 
-    Needed around methods other than ``forward`` (``model.encode(x, edge_index)``) and after a model has changed its
-    nodes (pooling). A batch vector passed to the model itself takes precedence.
+    Needed for methods other than ``forward`` (``model.encode(x, edge_index)``) and after a step that changes the nodes
+    (pooling). A batch vector passed to the model itself takes precedence.
 
     Args:
         batch: PyG's batch vector ``[N]`` (or a PyG ``Batch``); ``None`` is one graph.
@@ -216,12 +216,12 @@ class batch_context:
 
 
 def tell_batch(module: nn.Module) -> None:
-    """Makes every call of ``module``, in place, known to the layers within: see :func:`lrga.provide_batch`."""
+    """Passes the batch of every call of ``module`` to its layers, in place: see :func:`lrga.provide_batch`."""
     if isinstance(module, torch.jit.ScriptModule):
         raise UnsupportedError(
             "a module that is not compiled by TorchScript",
             type(module).__name__,
-            "use torch.compile, or script it last",
+            "use torch.compile, or script the model last",
         )
     if getattr(type(module), "_tells_batch", False):
         return
@@ -232,16 +232,16 @@ def tell_batch(module: nn.Module) -> None:
 
 
 def _call_with_batch(names: tuple[str, ...], forward: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """``forward(*args, **kwargs)``, whose batch is known to the layers within while it runs.
+    """``forward(*args, **kwargs)``; while it runs, its layers can read the batch.
 
-    It is part of ``forward``, so that a batch which a pre-hook changed or moved to another device is the one used.
-    Hooks would not do: PyTorch skips them when a call ends by a KeyboardInterrupt or fails while it is compiled, and
-    the next model would then be given this one's batch.
+    This is part of ``forward`` because a pre-hook may change the batch or move it to another device. Hooks are not
+    enough: PyTorch skips them if a call ends by a KeyboardInterrupt or fails during compilation, and the next model
+    would then get the batch of this one.
     """
     assignment = _assignment_of_call(names, args, kwargs)
     if assignment is None:
         return forward(*args, **kwargs)
-    # As _enter and _leave do, but in this frame: a compiler that gives up on it would compile them by themselves.
+    # The same as _enter and _leave, inlined: after a graph break here a compiler would compile them separately.
     tracing = torch.compiler.is_compiling()
     outer, outer_of_trace = _traced.assignment, _traced.of_trace
     outer_context = None if tracing else _context.get()
@@ -266,19 +266,19 @@ def _names_by_position(forward: Callable[..., Any]) -> tuple[str, ...]:
 
 @functools.cache
 def _telling_class(base: Any) -> type:
-    """A subclass whose calls keep their batch for the layers within."""
+    """A subclass whose calls provide their batch to the layers inside."""
     names = _names_by_position(base.forward)[1:]
 
     @functools.wraps(base.forward)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        # Not as a bound method, which a compiler that resumes after a graph break finds by its name on the subclass.
+        # Not a bound method: after a graph break a compiler would look it up by name on the subclass.
         return _call_with_batch(("self", *_positional_names(self, names)), base.forward, self, *args, **kwargs)
 
     def __reduce_ex__(self: nn.Module, protocol: Any) -> Any:
         make, arguments, *rest = base.__reduce_ex__(self, protocol)
         if make is not copyreg.__newobj__:  # type: ignore[attr-defined]
             return make, arguments, *rest
-        return _new_telling, (base,), *rest  # pickle cannot find a class that is made at run time
+        return _new_telling, (base,), *rest  # pickle cannot find a class that is created at run time
 
     def load_state_dict(self: nn.Module, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
         check_has_attention(self, state_dict, kwargs.get("strict", args[0] if args else True))
@@ -287,7 +287,7 @@ def _telling_class(base: Any) -> type:
     def __repr__(self: nn.Module) -> str:
         text: str = base.__repr__(self)
         layers = _layers(self).items()
-        hidden = [name for name, layer in layers if type(layer).__name__ not in text]  # by a model's own repr
+        hidden = [name for name, layer in layers if type(layer).__name__ not in text]  # in a model's own repr
         return f"{text} with global attention in {', '.join(hidden)}" if hidden else text
 
     body = {
@@ -310,15 +310,15 @@ def _layers(module: nn.Module) -> dict[str, nn.Module]:
 
 
 def check_has_attention(module: nn.Module, state_dict: Mapping[str, Any], strict: bool) -> None:
-    """Refuses, where everything must be in it, the checkpoint of a model before :func:`lrga.augment`."""
+    """With ``strict=True``, raises an error for a checkpoint of the model before :func:`lrga.augment`."""
     wanted = [f"{name}.attention.".lstrip(".") for name in _layers(module)]
     wanted = [prefix for prefix in wanted if any(key.startswith(prefix) for key in module.state_dict())]
     if strict and state_dict and wanted and not any(key.startswith(tuple(wanted)) for key in state_dict):
         raise CheckpointError(
             "a checkpoint of this model with its attention",
-            "one without, as of the model before lrga.augment",
-            "load it into the plain model and augment that, or pass strict=False to load the convolutions and keep "
-            "the attention as it is",
+            "a checkpoint without attention, for example of the model before lrga.augment",
+            "load it into the plain model and augment that, or pass strict=False to load the convolutions only and "
+            "keep the weights of the attention",
         )
 
 
@@ -333,7 +333,7 @@ def _positional_names(module: nn.Module, names: tuple[str, ...]) -> tuple[str, .
 
 
 def _assignment_of_call(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Assignment | None:
-    """What the arguments of a call say about graphs; ``None`` where they say nothing."""
+    """The assignment that the arguments of a call determine; ``None`` if there is none."""
     named = dict(zip(names, args, strict=False)) | kwargs
     if isinstance(named.get("batch"), Tensor):
         sizes = [
@@ -361,7 +361,7 @@ def _assignment_of_data(given: list[Data | HeteroData]) -> Assignment | None:
     if any(isinstance(data, Batch) and batch is None and data.num_graphs > 1 for data, batch in pairs):
         return Assignment(None, error=_batch_without_vector())
     if all(batch is None for batch in vectors) and _get()[0] is not None:
-        return None  # plain Data says nothing that the context around it does not say better
+        return None  # plain Data has no batch vector; an outer context may have one
     first, *others = (
         Assignment(batch, data.num_graphs if isinstance(data, Batch) and batch is not None else None)
         for data, batch in pairs
@@ -371,7 +371,7 @@ def _assignment_of_data(given: list[Data | HeteroData]) -> Assignment | None:
     several = BatchContextError(
         "one assignment of nodes to graphs in a call",
         f"{len(given)} Data objects with different ones",
-        "put lrga.batch_context(data.batch) around each part of the model that works on one of them",
+        "call each part of the model that uses one of them inside lrga.batch_context(data.batch)",
     )
     return Assignment(None, error=several)
 
@@ -379,8 +379,8 @@ def _assignment_of_data(given: list[Data | HeteroData]) -> Assignment | None:
 def _batch_without_vector() -> BatchContextError:
     return BatchContextError(
         "a PyG Batch with a batch vector",
-        "one of several graphs without, as PyG makes it where data.num_nodes is not known (pairs of graphs)",
-        "put lrga.batch_context(data.x_s_batch) around each part of the model (follow_batch=['x_s', …] makes it)",
+        "one without, which PyG returns if data.num_nodes is not known (pairs of graphs)",
+        "call each part of the model inside lrga.batch_context(data.x_s_batch); follow_batch=['x_s', …] creates it",
     )
 
 
@@ -389,11 +389,11 @@ def _not_a_batch(batch: object) -> DTypeError:
 
 
 def named_arguments(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by the names that the module's forward gives them."""
+    """The arguments of a call, by their names in the module's forward."""
     names = _positional_names(module, ())
     if names:
         return dict(zip(names, args, strict=False)) | kwargs
     try:
         return dict(inspect.signature(module.forward).bind(*args, **kwargs).arguments) | kwargs
-    except TypeError:  # the call itself is wrong: let the module say so
+    except TypeError:  # the call itself is wrong: the module raises the error
         return kwargs

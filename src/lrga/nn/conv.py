@@ -1,4 +1,4 @@
-"""Any PyG convolution with low-rank global attention beside it (the paper's equation 1)."""
+"""Any PyG convolution with low-rank global attention in parallel (the paper's equation 1)."""
 
 import inspect
 import warnings
@@ -32,41 +32,41 @@ class _FromContext:
 FROM_CONTEXT = _FromContext()
 REMEDIES = (
     "pass batch=data.batch (batch=None for one graph) to the layer; or call lrga.provide_batch(model) once and pass "
-    "`batch` or a PyG Batch to the model; or use `with lrga.batch_context(batch):` around the call, for example around "
-    "model.encode(…); or create the layer with single_graph=True"
+    "`batch` or a PyG Batch to the model; or call the model, for example model.encode(…), inside "
+    "`with lrga.batch_context(batch):`; or create the layer with single_graph=True"
 )
 
 
 class LRGAConv(nn.Module):
-    r"""A graph convolution that also sees the whole graph.
+    r"""A graph convolution with global attention over all nodes of the graph.
 
     .. math::
         X' = \mathrm{norm}(\mathrm{act}(m_5([X, \, \mathrm{LRGA}(X), \, \mathrm{conv}(X)])))
 
-    with :math:`m_5` a linear map to ``out_channels``, activation before normalisation as the authors released it.
+    :math:`m_5` is a linear map to ``out_channels``. As in the authors' code, the activation precedes the normalisation.
 
     Args:
-        conv: Any PyG convolution, called as ``conv(x, edge_index, …)``. It may return the node features or a tuple that
-            begins with them (edge features, attention weights); the rest of the tuple is passed on unchanged.
+        conv: Any PyG convolution, called as ``conv(x, edge_index, …)``. It may return the node features, or a tuple of
+            node features and others (edge features, attention weights), which are returned unchanged.
         in_channels: Width of x, or ``-1`` to take it from the first call.
         out_channels: Width of the result.
         rank: The paper's κ. Rank 0 leaves the attention out: ``norm(act(m5([x, conv(x)])))``.
         heads: Heads of the attention.
-        skip: Whether x itself is among the inputs of :math:`m_5`.
+        skip: Whether x is an input of :math:`m_5`.
         dropout: Dropout on the attention's output.
         normalize: Option of :class:`LowRankGlobalAttention`.
         qk_norm: Option of :class:`LowRankGlobalAttention`.
         gate: Option of :class:`LowRankGlobalAttention`.
-        norm: A normalisation's name as PyG resolves it, a module, or ``None``.
-        act: An activation's name as PyG resolves it, a module or function, or ``None``.
+        norm: The name of a PyG normalisation, a module, or ``None``.
+        act: The name of a PyG activation, a module or function, or ``None``.
         single_graph: Whether to treat all nodes as one graph if a call has no batch vector.
         backend: See :class:`LowRankGlobalAttention`.
 
-    A call without ``batch`` takes the batch vector from the context: :func:`lrga.batch_context`, or a model that
-    :func:`lrga.provide_batch` has prepared. Without one it raises an error, so graphs never mix silently.
+    A call without ``batch`` takes the batch vector from the context: :func:`lrga.batch_context`, or a model
+    prepared by :func:`lrga.provide_batch`. Without one it raises an error, so graphs never mix silently.
 
     The convolution's output width is measured on a two-node graph. If the convolution needs further arguments,
-    :math:`m_5` is initialised at the first call, as PyG's lazy layers are.
+    :math:`m_5` is initialised in the first call, like PyG's lazy layers.
 
     Under neighbour sampling the attention is over the sampled nodes. This approximates attention over the whole graph,
     with a bias towards the neighbourhood of the seeds.
@@ -130,7 +130,7 @@ class LRGAConv(nn.Module):
             raise ShapeError(
                 f"a convolution of features [N, {in_channels}]",
                 f"{type(conv).__name__} of features [N, {taken}]",
-                f"pass in_channels={taken}, or make the convolution with {in_channels}",
+                f"pass in_channels={taken}, or create the convolution with {in_channels}",
             )
         self._out_channels = local if out_channels is None else out_channels
         width = None if local is None else (in_channels if skip else 0) + heads * 2 * rank + local
@@ -175,11 +175,11 @@ class LRGAConv(nn.Module):
         num_graphs: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Runs the convolution and the attention and mixes them.
+        """Runs the convolution and the attention, and combines them by :math:`m_5`.
 
         Args:
             x: Node features.
-            edge_index: Edges as the convolution takes them: a tensor, ``EdgeIndex`` or sparse tensor.
+            edge_index: Edges in any form that the convolution accepts: a tensor, ``EdgeIndex`` or sparse tensor.
             *args: Further arguments of the convolution (edge weights or features, …).
             batch: Graph of each node; ``None`` is one graph. If omitted, it is taken from the context.
             num_graphs: Number of graphs, if known.
@@ -188,7 +188,7 @@ class LRGAConv(nn.Module):
         self._check_input(x)
         segments = self._segments(x, edge_index, (edge_index, *args), batch, num_graphs)
         if self._conv_takes_batch and "batch" not in named_arguments(self.conv, (x, edge_index, *args), kwargs):
-            kwargs["batch"] = segments.batch  # a convolution that tells graphs apart must be told as well
+            kwargs["batch"] = segments.batch  # the convolution itself needs the batch vector
         return self._combine(x, self.conv(x, edge_index, *args, **kwargs), segments)
 
     def _segments(
@@ -199,7 +199,7 @@ class LRGAConv(nn.Module):
         batch: Tensor | Segments | _FromContext | None,
         num_graphs: int | None,
     ) -> Segments:
-        """The segments of a call: of its own batch vector, else of the context's. ``args`` are those after x."""
+        """The segments of a call, from its own batch vector or the context's. ``args`` are the arguments after x."""
         if not self.attention.is_partitioned:
             check_not_partitioned(edge_index)
         if isinstance(batch, Segments):
@@ -222,10 +222,10 @@ class LRGAConv(nn.Module):
     def _missing_batch(self, by_position: bool) -> BatchContextError:
         stop_tracing(REMEDIES)
         name = type(self).__name__
-        got = f"a call of {name} without `batch`, outside of any context that has one"
+        got = f"a call of {name} without `batch` and without a batch context"
         if by_position:
-            got = f"a vector of integers by position, which {name} passes on to {type(self.conv).__name__}"
-        return BatchContextError("the batch vector, which tells the graph of each node", got, REMEDIES)
+            got = f"a positional vector of integers, which {name} passes to {type(self.conv).__name__}"
+        return BatchContextError("a batch vector with the graph of each node", got, REMEDIES)
 
     def _check_input(self, x: Any) -> None:
         if isinstance(x, tuple | list | dict):
@@ -241,7 +241,7 @@ class LRGAConv(nn.Module):
         check_same_dtype(x, weight)
 
     def _remedy_for_pairs(self) -> str:
-        return "wrap only convolutions between nodes of one kind; global attention over two node sets is not defined"
+        return "wrap only convolutions on one set of nodes; global attention over two node sets is not defined"
 
     def _combine(self, x: Tensor, local: Any, segments: Segments) -> Any:
         local, *rest = local if isinstance(local, tuple | list) else (local,)
@@ -250,7 +250,7 @@ class LRGAConv(nn.Module):
             raise ShapeError(
                 f"{type(self.conv).__name__} to return features [{x.size(0)}, …], one row per node",
                 got,
-                "augment only layers that keep the nodes",
+                "augment only layers that do not change the number of nodes",
             )
         out = self._mix(x, self.attention(x, segments), local)
         if self.act is not None:
@@ -268,9 +268,9 @@ class LRGAConv(nn.Module):
             known = getattr(self.mix, "in_features", others + local.size(-1)) - others  # an adapter may have none
             if local.size(-1) != known:
                 raise ShapeError(
-                    f"{type(self.conv).__name__} to return {known} columns, as when this layer was made",
+                    f"{type(self.conv).__name__} to return {known} columns, the width when this layer was created",
                     f"{local.size(-1)} columns",
-                    "make a new LRGAConv after changing the convolution",
+                    "create a new LRGAConv after changing the convolution",
                 )
         return lrga_update(self.mix, x, attended, local, PARTS if self.skip else PARTS[1:])
 
@@ -283,7 +283,7 @@ class LRGAConv(nn.Module):
 
 
 def _linear(in_channels: int | None, out_channels: int | None) -> nn.Linear:
-    """``nn.Linear``, one that takes its missing widths at the first call where they are not known."""
+    """``nn.Linear``, or a lazy one if a width is not known yet."""
     if in_channels is not None and out_channels is not None:
         return nn.Linear(in_channels, out_channels)
     with warnings.catch_warnings():  # torch warns that lazy modules are new; PyG has relied on them for years
@@ -292,14 +292,14 @@ def _linear(in_channels: int | None, out_channels: int | None) -> nn.Linear:
 
 
 class LazyMix(nn.LazyLinear):
-    """:math:`m_5` before its widths are known; with ``identity`` it starts by passing the convolution through."""
+    """:math:`m_5` before its widths are known. With ``identity`` it initially returns the convolution's output."""
 
     cls_to_become = nn.Linear
     identity = False
 
     def initialize_parameters(self, input: Tensor) -> None:
         fresh = self.has_uninitialized_params()
-        with torch.inference_mode(False):  # they may be trained later
+        with torch.inference_mode(False):  # parameters may be trained later
             super().initialize_parameters(input)
         if fresh and self.identity:
             pass_convolution_through(self)
@@ -317,14 +317,14 @@ def _normalization(norm: str | nn.Module | None, channels: int | None) -> nn.Mod
     if norm is None or isinstance(norm, nn.Module):
         return norm
     if channels is None:
-        raise OptionError("norm=None where the width is not known yet", repr(norm), "pass a module or norm=None")
+        raise OptionError("norm=None while the width is not known", repr(norm), "pass a module or norm=None")
     if norm == "batch_norm":
         return BatchNorm(channels, allow_single_element=True)  # a graph of one node has no variance
     try:
         return normalization_resolver(norm, channels)
     except (ValueError, TypeError) as error:
         remedy = "name one of PyG's normalisations ('batch_norm', 'layer_norm', 'graph_norm'), or pass a module"
-        raise OptionError("norm as PyG resolves it", repr(norm), remedy) from error
+        raise OptionError("the name of a PyG normalisation as norm", repr(norm), remedy) from error
 
 
 def _activation(act: Any) -> Any:
@@ -333,18 +333,19 @@ def _activation(act: Any) -> Any:
     try:
         return activation_resolver(act() if inspect.isclass(act) else act)
     except (ValueError, TypeError) as error:
-        raise OptionError("act as PyG resolves it", repr(act), "name one ('relu', 'elu') or pass a module") from error
+        remedy = "name one ('relu', 'elu') or pass a module"
+        raise OptionError("the name of a PyG activation as act", repr(act), remedy) from error
 
 
 def _is_batch_like(value: Any, x: Tensor) -> bool:
-    """Whether it is a vector with one integer for each node."""
+    """Whether the argument is a vector with one integer for each node."""
     if not isinstance(value, Tensor) or value.dim() != 1 or value.size(0) != x.size(0):
         return False
     return not value.is_floating_point()
 
 
 def _has_as_many(edge_index: Any, x: Tensor) -> bool:
-    """Whether there are as many edges as nodes, so that a vector may belong to either."""
+    """Whether the numbers of edges and nodes are equal, so a vector may belong to either."""
     return isinstance(edge_index, Tensor) and edge_index.size(-1) == x.size(0)
 
 

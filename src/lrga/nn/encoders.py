@@ -1,4 +1,4 @@
-"""Input features to hidden features: embeddings of categories, linear maps of numbers, a learned vector per node."""
+"""Encoders of input features: embeddings of categories, linear maps of numbers, a learned vector per node."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -46,7 +46,7 @@ class CategoryEncoder(nn.Module):
             raise ShapeError(
                 f"{self.name} of shape [N] or [N, 1], one category each",
                 f"shape {list(x.shape)}",
-                "build the model with a linear encoder, or one of embeddings, for features of several columns",
+                "for several columns, build the model with encoder='linear' or encoder='embeddings'",
             )
         _check_integers(self.name, x)
         if x.size(0) and may_read_values(x):
@@ -60,7 +60,7 @@ class CategoryEncoder(nn.Module):
         return self.embedding(x.long())
 
     def ones(self, rows: int) -> Tensor:
-        """The input that stands for absent features: category 1."""
+        """The input used if features are absent: category 1."""
         weight = weight_of(self.embedding)
         return torch.ones(rows, dtype=torch.int64, device=None if weight is None else weight.device)
 
@@ -90,7 +90,7 @@ class CategoriesEncoder(nn.Module):
         for size in sizes:
             check_count("the number of categories", size, minimum=1)
         self.sizes, self.name = tuple(sizes), name
-        # One table for all columns, in which those of column c begin at offset[c]: one look-up, one gradient.
+        # One table for all columns; the categories of column c begin at offset[c]: one lookup, one gradient.
         self.embedding = nn.Embedding(sum(sizes), out_channels)
         first = torch.tensor([0, *sizes[:-1]]).cumsum(0)
         self.register_buffer("offset", first, persistent=False)
@@ -103,9 +103,9 @@ class CategoriesEncoder(nn.Module):
         check_dense(self.name, x)
         if x.dim() != 2 or x.size(1) != len(self.sizes):
             raise ShapeError(
-                f"{self.name} of shape [N, {len(self.sizes)}], a category in each column",
+                f"{self.name} of shape [N, {len(self.sizes)}], one category in each column",
                 f"shape {list(x.shape)}",
-                "build the model with the number of categories of each column that the data has",
+                "build the model with the number of categories of each column of the data",
             )
         _check_integers(self.name, x)
         if x.size(0) and may_read_values(x):
@@ -120,12 +120,12 @@ class CategoriesEncoder(nn.Module):
         return rows.view(x.size(0), len(self.sizes), rows.size(-1)).sum(1)
 
     def ones(self, rows: int) -> Tensor:
-        """The input that stands for absent features: category 0 in each column."""
+        """The input used if features are absent: category 0 in each column."""
         return torch.zeros(rows, len(self.sizes), dtype=torch.int64, device=self.offset.device)
 
 
 class LinearEncoder(nn.Module):
-    """A linear map of real features, ``[N, in_channels]`` (``[N]`` where that is 1) to ``[N, out_channels]``.
+    """A linear map of real features, ``[N, in_channels]`` (or ``[N]`` if it is 1) to ``[N, out_channels]``.
 
     Args:
         in_channels: Columns of the input.
@@ -168,11 +168,11 @@ class LinearEncoder(nn.Module):
         return apply_linear(self.lin, x if weight is None else x.to(weight.dtype))
 
     def ones(self, rows: int) -> Tensor:
-        """The input that stands for absent features: ones."""
+        """The input used if features are absent: ones."""
         weight = weight_of(self.lin)
         if weight is None:
             return torch.ones(rows, self.in_channels)
-        return torch.ones(rows, self.in_channels, dtype=weight.dtype, device=weight.device)  # without a copy to the GPU
+        return torch.ones(rows, self.in_channels, dtype=weight.dtype, device=weight.device)  # made on the device
 
 
 def _check_integers(name: str, x: Tensor) -> None:
@@ -192,9 +192,9 @@ ENCODERS: dict[str, Any] = {
 
 
 class NodeEmbedding(nn.Embedding):
-    """:class:`torch.nn.Embedding` whose row i belongs to node i of the graph that a network is trained on.
+    """:class:`torch.nn.Embedding` whose row i belongs to node i of the training graph.
 
-    A graph divided between processes divides these rows with it: see
+    If the graph is partitioned between processes, these rows are partitioned too: see
     :func:`~lrga.distributed.model.partition_model`.
 
     Example:
@@ -204,7 +204,7 @@ class NodeEmbedding(nn.Embedding):
 
 
 def all_rows(embedding: nn.Embedding) -> Tensor:
-    """The vectors of all nodes, ``[N, D]``, as a call of the module gives them.
+    """The vectors of all nodes, ``[N, D]``, by a call of the module.
 
     Example:
         >>> all_rows(NodeEmbedding(5, 8)).shape

@@ -11,7 +11,7 @@ from lrga.nn.linear import apply_linear
 
 
 class GPSAttention(PerformerAttention):
-    """Takes the place of the attention inside a :class:`torch_geometric.nn.GPSConv`.
+    """Replaces the attention inside a :class:`torch_geometric.nn.GPSConv`.
 
     ``GPSConv`` pads the graphs of a batch to the largest one and passes the padded features with a mask. This module
     attends to the real nodes only, so a graph's result does not depend on the rest of the batch, unlike with PyG's own
@@ -34,13 +34,13 @@ class GPSAttention(PerformerAttention):
     """
 
     def __init__(self, channels: int, rank: int, *, heads: int = 1, dropout: float = 0.0) -> None:
-        nn.Module.__init__(self)  # nothing of the Performer's own is wanted
+        nn.Module.__init__(self)  # skips the Performer's own initialisation
         self.attention = LowRankGlobalAttention(channels, rank, heads=heads)
         self.out = nn.Linear(heads * 2 * rank, channels)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attends within each graph: ``x [G, n, channels]`` with ``mask [G, n]`` of the real nodes."""
+        """Attends within each graph: ``x`` is ``[G, n, channels]``, ``mask`` ``[G, n]`` marks the real nodes."""
         check_dense("x", x)
         if x.dim() != 3:
             raise ShapeError("x of shape [G, n, channels]", f"shape {list(x.shape)}", "call this from a GPSConv")
@@ -53,7 +53,7 @@ class GPSAttention(PerformerAttention):
         return x.new_zeros(x.shape).masked_scatter(mask.unsqueeze(-1), attended.to(x.dtype))
 
     def redraw_projection_matrix(self) -> None:
-        """There are no random projections to draw anew."""
+        """Does nothing: there are no random projections."""
 
     def _reset_parameters(self) -> None:
         self.attention.reset_parameters()

@@ -1,4 +1,4 @@
-"""Hidden features to predictions: of nodes, of edges, of graphs."""
+"""Heads: from hidden features to predictions for nodes, edges or graphs."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -24,8 +24,8 @@ READOUTS = ("mean", "sum", "max")
 def readout(h: Tensor, segments: Segments, how: str = "mean", edges: Edges | None = None) -> Tensor:
     """Mean, sum or maximum over the nodes of each graph, ``[N, D]`` to ``[G, D]``; an empty graph gives zeros.
 
-    With the ``edges`` of a partitioned graph it is over the nodes of all ranks, on every rank: a mean over the
-    predictions of all ranks then counts each of them once.
+    With the ``edges`` of a partitioned graph, the readout is over the nodes of all ranks and the result is the same on
+    every rank.
     """
     check_choice("readout", how, READOUTS)
     if how == "max":
@@ -44,7 +44,7 @@ def readout(h: Tensor, segments: Segments, how: str = "mean", edges: Edges | Non
 
 def _greatest(h: Tensor, segments: Segments, edges: Edges | None) -> Tensor:
     if isinstance(edges, EdgeLayout) and edges.graph_size is not None:
-        raise UnsupportedError("a mean or sum over a partitioned graph", "readout='max'", "take readout='mean'")
+        raise UnsupportedError("a mean or sum over a partitioned graph", "readout='max'", "use readout='mean'")
     batch = segments.batch
     if batch is None:
         batch = torch.zeros(h.size(0), dtype=torch.int64, device=h.device)
@@ -56,8 +56,8 @@ def _greatest(h: Tensor, segments: Segments, edges: Edges | None) -> Tensor:
 class MLP(nn.Module):
     """Linear maps with ReLU between them, ``widths[0]`` to ``widths[-1]``.
 
-    With edges given, the input ``[N, widths[0] / 2]`` is a node's and the first map acts on ``[source, target]``; it is
-    then computed once per node, not once per edge, and the two halves are added on the edges.
+    If edges are given, the input is ``[N, widths[0] / 2]`` for nodes and the first map acts on ``[source, target]``. It
+    is computed once per node instead of once per edge, and the two halves are added on the edges.
 
     Example:
         >>> import torch
@@ -84,10 +84,10 @@ class MLP(nn.Module):
 
 
 class Head(nn.Module):
-    """MLP d → d/2 → d/4 → out with ReLU; on graphs after a readout, on edges from ``[source, target]``.
+    """MLP d → d/2 → d/4 → out with ReLU: for graphs after a readout, for edges on ``[source, target]``.
 
     Args:
-        channels: d, the width of the node features (edges begin with 2d).
+        channels: d, the width of the node features (2d for edges).
         out_channels: Width of the prediction.
         task: ``"node"``, ``"graph"`` or ``"edge"``.
         readout: ``"mean"``, ``"sum"`` or ``"max"`` over the nodes of a graph.
@@ -106,7 +106,7 @@ class Head(nn.Module):
         self.mlp.reset_parameters()
 
     def forward(self, hidden: Sequence[Tensor], edges: Edges, segments: Segments) -> Tensor:
-        """Predicts from the last of the ``hidden`` features, ``[N, d]`` each."""
+        """Predicts from the last entry of ``hidden``, a list of features ``[N, d]``."""
         h = hidden[-1]
         if self.task == "graph":
             return self.mlp(readout(h, segments, self.readout, edges))
@@ -114,9 +114,10 @@ class Head(nn.Module):
 
 
 class LayerwiseHead(nn.Module):
-    """GIN's prediction: the sum of a linear map of each layer's features, those of the encoder included.
+    """GIN's head: the sum of a linear map of the features of each layer and of the encoder.
 
-    On graphs each layer is summed over the nodes first; on edges each map has one hidden layer, 2d → d → out.
+    For graphs, the features of each layer are first summed over the nodes. For edges, each map has one hidden layer,
+    2d → d → out.
 
     Args:
         channels: d, the width of the node features.
@@ -139,11 +140,11 @@ class LayerwiseHead(nn.Module):
         reset(self.mlps)
 
     def forward(self, hidden: Sequence[Tensor], edges: Edges, segments: Segments) -> Tensor:
-        """Predicts from all ``hidden`` features, ``[N, d]`` each."""
+        """Predicts from all entries of ``hidden``, a list of features ``[N, d]``."""
         inputs, on = hidden, edges if self.task == "edge" else None
         if self.task == "graph":
             inputs = [readout(h, segments, self.readout, edges) for h in hidden]
-        elif self.task == "edge" and graph_size(edges) is not None:  # all layers in one exchange
+        elif self.task == "edge" and graph_size(edges) is not None:  # one exchange for all layers
             inputs = with_sources(edges, torch.cat(list(hidden), dim=1)).chunk(len(hidden), dim=1)
         return torch.stack([mlp(h, on) for mlp, h in zip(self.mlps, inputs, strict=True)]).sum(0)
 

@@ -1,4 +1,4 @@
-"""What a layer is handed, in the forms that users have it, brought to the forms that the layers compute with."""
+"""Converts the inputs of a layer from the forms that users pass to the forms that the layers compute with."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 def as_edges(edge_index: Any, x: Tensor, *, partitioned: bool | None = False) -> Edges:
     """PyG's ``[2, E]`` tensor, its ``EdgeIndex``, a sparse ``adj_t`` or an :class:`EdgeLayout`, checked against x.
 
-    A sparse matrix has, as in PyG, a row for each target and a column for each source; its values are not used. The
-    edges of a partitioned graph are refused unless ``partitioned`` says that the layers are made for them; then others
-    are. ``None`` leaves that to the layers.
+    As in PyG, a sparse matrix has a row for each target and a column for each source; its values are not used. With
+    ``partitioned=False`` edges of a partitioned graph are an error, with ``True`` all others are, and with ``None`` the
+    layers check.
     """
     check_dense("x", x)
     if partitioned is not None:
@@ -44,32 +44,32 @@ def as_edges(edge_index: Any, x: Tensor, *, partitioned: bool | None = False) ->
 
 
 def as_segments(batch: Tensor | Segments | None, num_nodes: int, num_graphs: int | None) -> Segments:
-    """PyG's batch vector, or what was already made of one."""
+    """The segments of PyG's batch vector; segments are returned unchanged."""
     return batch if isinstance(batch, Segments) else Segments.from_batch(batch, num_nodes, num_graphs)
 
 
 def with_sources(edges: Edges, x: Tensor) -> Tensor:
-    """Features of all sources, see :meth:`EdgeLayout.with_sources`."""
+    """Features of all source nodes, see :meth:`EdgeLayout.with_sources`."""
     return edges.with_sources(x) if isinstance(edges, EdgeLayout) else x
 
 
 def valid_nodes(edges: Edges) -> Tensor | None:
-    """How many nodes of a batch of fixed capacity are real; ``None`` if all are."""
+    """Number of real nodes of a padded batch; ``None`` if all are real."""
     return edges.valid_nodes if isinstance(edges, EdgeLayout) else None
 
 
 def valid_edges(edges: Edges) -> Tensor | None:
-    """How many edges of a batch of fixed capacity are real; ``None`` if all are."""
+    """Number of real edges of a padded batch; ``None`` if all are real."""
     return edges.valid_edges if isinstance(edges, EdgeLayout) else None
 
 
 def graph_size(edges: Edges) -> tuple[int, int] | None:
-    """Nodes and edges of the whole graph where ``edges`` are one rank's part of it, else ``None``."""
+    """Numbers of nodes and edges of the whole graph if ``edges`` are one rank's part of it, else ``None``."""
     return edges.graph_size if isinstance(edges, EdgeLayout) else None
 
 
 def graph_norm(h: Tensor, segments: Segments, edges: Edges | None = None) -> Tensor:
-    r"""Node features times :math:`1 / \sqrt{n}`, n the nodes of their graph (the benchmark of 2020)."""
+    r"""Node features times :math:`1 / \sqrt{n}`, where n is the number of nodes of the graph (benchmark of 2020)."""
     if edges is not None and (whole := graph_size(edges)) is not None:
         return h * max(whole[0], 1) ** -0.5
     if segments.counts is None or segments.batch is None:
@@ -79,7 +79,7 @@ def graph_norm(h: Tensor, segments: Segments, edges: Edges | None = None) -> Ten
 
 
 def edge_graph_norm(edges: Edges, segments: Segments, dtype: torch.dtype) -> Tensor:
-    r""":math:`1 / \sqrt{m}` for each edge, ``[E, 1]``, m the edges of its graph (the benchmark of 2020)."""
+    r""":math:`1 / \sqrt{m}` for each edge, ``[E, 1]``, where m is the number of edges of the graph (2020)."""
     _, target = endpoints(edges)
     if (whole := graph_size(edges)) is not None:
         return torch.full((target.size(0), 1), max(whole[1], 1) ** -0.5, dtype=dtype, device=target.device)
@@ -89,7 +89,7 @@ def edge_graph_norm(edges: Edges, segments: Segments, dtype: torch.dtype) -> Ten
 
 
 def _inverse_roots(counts: Tensor, dtype: torch.dtype) -> Tensor:
-    """1/√ of each count, at least one; not every count is a number of float16."""
+    """1/√count for counts of at least one; computed in float32 because float16 cannot hold every count."""
     return counts.clamp(min=1).to(torch.promote_types(dtype, torch.float32)).rsqrt().to(dtype)
 
 

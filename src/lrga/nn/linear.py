@@ -1,4 +1,4 @@
-"""Linear maps by :mod:`lrga.ops.linear`, and the check that a module may be replaced by its parameters."""
+"""Linear maps by :mod:`lrga.ops.linear`, and a check whether a module can be replaced by its parameters."""
 
 from collections.abc import Iterable
 from typing import Any, TypeGuard, TypeVar
@@ -16,7 +16,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def apply_linear(lin: nn.Module, x: Tensor) -> Tensor:
-    """``lin(x)``. A module with hooks, or of another kind, is called as any module is.
+    """``lin(x)``. A module with hooks, or of another class, is called as usual.
 
     Example:
         >>> import torch
@@ -30,7 +30,7 @@ def apply_linear(lin: nn.Module, x: Tensor) -> Tensor:
 
 
 def apply_chain(lins: Iterable[nn.Module], x: Tensor) -> Tensor:
-    """The modules one after the other with ReLU between them.
+    """Applies the modules in sequence with ReLU between them.
 
     Example:
         >>> import torch
@@ -43,9 +43,9 @@ def apply_chain(lins: Iterable[nn.Module], x: Tensor) -> Tensor:
 
 
 def mix(parts: list[Tensor], m5: nn.Module) -> Tensor:
-    """The paper's m5: ``m5(cat(parts, -1))``, of large matrices without the concatenation.
+    """The paper's m5: ``m5(cat(parts, -1))``; large matrices are not concatenated.
 
-    A module with hooks is called as it is.
+    A module with hooks is called as usual.
 
     Example:
         >>> import torch
@@ -58,17 +58,16 @@ def mix(parts: list[Tensor], m5: nn.Module) -> Tensor:
 
 
 def is_linear(module: nn.Module | None) -> TypeGuard[nn.Linear | PyGLinear]:
-    """Whether a call of the module is the linear map of its parameters and nothing else."""
+    """Whether a call of the module computes only the linear map of its parameters."""
     return is_plain(module, nn.Linear, PyGLinear)
 
 
 def is_plain(module: Any, *kinds: type[M]) -> TypeGuard[M]:
-    """Whether a call of the module is what its class does with its parameters and nothing else, so that its parameters
-    may be used without a call.
+    """Whether a call of the module does only what its class does, so its parameters may be used without a call.
 
-    Not plain is a module of another class than ``kinds`` (subclasses, parametrised and quantised modules, adapters
-    included), one with hooks of its own or while there are global hooks, one whose ``forward`` was replaced, and one
-    whose weight is not initialised yet or is a tensor subclass.
+    Not plain are modules of another class than ``kinds`` (including subclasses, parametrised and quantised modules,
+    adapters), modules with hooks (own or global) or a replaced ``forward``, and modules whose weight is uninitialised
+    or a tensor subclass.
 
     Example:
         >>> lin = nn.Linear(2, 4)
@@ -87,8 +86,8 @@ def is_plain(module: Any, *kinds: type[M]) -> TypeGuard[M]:
 
 
 def weight_of(module: nn.Module | None) -> Tensor | None:
-    """The floating-point tensor whose type and device the input of a module must have: the weight, or another parameter
-    where there is none (as in an adapter or a quantised module); ``None`` where nothing tells."""
+    """The floating-point tensor that determines dtype and device of the input: the weight, or another parameter
+    if there is no weight (adapters, quantised modules); ``None`` if there is neither."""
     if module is None or is_linear(module):
         return None if module is None else module.weight
     candidates = (getattr(module, "weight", None), *module.parameters())

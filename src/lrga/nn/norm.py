@@ -1,4 +1,4 @@
-"""Batch normalisation that also meets batches of one node, without an edge, or filled up with padding."""
+"""Batch normalisation for batches that may have a single row, no row, or padding."""
 
 from torch import Tensor, nn
 
@@ -8,11 +8,10 @@ from lrga.ops.norm.definition import BatchNormState, activate, batch_norm, check
 
 
 class BatchNorm(nn.BatchNorm1d):
-    """:class:`torch.nn.BatchNorm1d` which, given fewer than two rows in training, normalises by its running statistics.
+    """:class:`torch.nn.BatchNorm1d` that uses its running statistics for fewer than two rows in training.
 
-    PyTorch raises an error for a single row, such as the only node of a batch with one atom. In padded batches only the
-    first ``count`` rows are used. Parameters, state dict and
-    everything else are those of torch.
+    PyTorch raises an error for a single row, for example for a molecule of one atom. In padded batches only the first
+    ``count`` rows are used. Everything else, including the state dict, is PyTorch's.
 
     Example:
         >>> import torch
@@ -21,7 +20,7 @@ class BatchNorm(nn.BatchNorm1d):
     """
 
     def forward(self, input: Tensor, count: Tensor | None = None) -> Tensor:
-        """Normalises the first ``count`` rows (a 0-dimensional tensor), by default all."""
+        """Normalises the first ``count`` rows (a 0-dimensional tensor); all by default."""
         return self.normalize(input, count=count)
 
     def normalize(
@@ -33,7 +32,7 @@ class BatchNorm(nn.BatchNorm1d):
         after: str | None = None,
         residual: Tensor | None = None,
     ) -> Tensor:
-        """``residual + after(norm(before(x)))`` at once, see :func:`normalize`."""
+        """``residual + after(norm(before(x)))`` in one operation, see :func:`normalize`."""
         self._check_input_dim(x)
         return batch_norm(
             x, state_of(self), training=self.training, count=count, before=before, after=after, residual=residual
@@ -44,7 +43,7 @@ NORMS = {"batch": BatchNorm, "layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
 
 def make_norm(kind: str | None, channels: int) -> nn.Module | None:
-    """A norm by its name: ``"batch"`` over the rows, ``"layer"`` or ``"rms"`` within a row; ``None`` is none.
+    """Creates a norm by name: ``"batch"`` over the rows, ``"layer"`` or ``"rms"`` within a row, or ``None``.
 
     Example:
         >>> make_norm("rms", 4)
@@ -78,11 +77,11 @@ def normalize(
     after: str | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
-    """``residual + after(norm(before(x)))`` with any module, or none, as the norm.
+    """``residual + after(norm(before(x)))``, where ``norm`` is any module or ``None``.
 
-    In a batch of fixed capacity a :class:`BatchNorm` takes the first ``count`` rows only. ``before`` is ``"relu"`` or
-    nothing, ``after`` ``"relu"``, ``"elu"`` or nothing. All at once where the norm is a :class:`BatchNorm`. Another
-    module in its place (a synchronised one, say), or one with hooks, is called as any module is.
+    In a padded batch a :class:`BatchNorm` uses the first ``count`` rows only. ``before`` is ``"relu"`` or empty,
+    ``after`` is ``"relu"``, ``"elu"`` or empty. A :class:`BatchNorm` computes all of this in one operation; any other
+    module, or one with hooks, is called as usual.
 
     Example:
         >>> import torch

@@ -8,20 +8,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-# What a convolution raises on features of another width, or when it needs an argument that we do not know of.
+# What a convolution raises for features of the wrong width, or if it needs further arguments.
 _REFUSALS = (TypeError, RuntimeError, ValueError, AssertionError, AttributeError, IndexError, NotImplementedError)
 
 
 def output_width(conv: nn.Module, in_channels: int) -> int | None:
-    """Columns of the convolution's output for features ``[N, in_channels]``, or ``None`` if a trial cannot tell.
+    """Columns of the convolution's output for features ``[N, in_channels]``, or ``None`` if a trial run fails.
 
-    A copy is run, so that neither its parameters and statistics nor the random state change.
+    The trial runs a copy, so parameters, statistics and the random state do not change.
     """
     if in_channels < 0 or any(isinstance(p, UninitializedParameter) for p in conv.parameters()):
         return None
     reference = next((p for p in conv.parameters() if p.is_floating_point()), torch.empty(0, device="cpu"))
     trial, device = copy.deepcopy(conv).eval(), reference.device
-    if device.type == "meta":  # it has widths, but no values to try them with
+    if device.type == "meta":  # meta tensors have no values for a trial
         trial, device = trial.to_empty(device="cpu"), torch.device("cpu")
     factory: dict[str, Any] = {"device": device, "dtype": reference.dtype}
     x = torch.zeros(2, in_channels, **factory)
@@ -39,10 +39,10 @@ def output_width(conv: nn.Module, in_channels: int) -> int | None:
 
 
 def input_width(conv: nn.Module) -> int | None:
-    """Columns of the features that the convolution takes, or ``None`` if any width would do.
+    """Number of input columns of the convolution, or ``None`` if it accepts any width.
 
-    Candidates are what the convolution or a layer inside it declares; one is believed only if a trial with it runs
-    and a trial with one column more does not.
+    The convolution or a layer inside it declares candidates. A candidate is accepted if a trial with it succeeds and a
+    trial with one more column fails.
     """
     for candidate in dict.fromkeys(_declared_widths(conv)):
         if output_width(conv, candidate) is not None and output_width(conv, candidate + 1) is None:

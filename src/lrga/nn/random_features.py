@@ -1,4 +1,4 @@
-"""Random Graph Neural Networks: models whose node features are, or are joined by, random ones (the paper's RGNN)."""
+"""Random graph neural networks: models with random node features (the paper's RGNN)."""
 
 import copy
 import inspect
@@ -18,7 +18,7 @@ from lrga.ops.attention.segments import Segments
 
 Sampler = Callable[..., Tensor]
 MODES = ("concat", "replace")
-_HELD_BLOCK = 4096  # rows of held features drawn at once
+_HELD_BLOCK = 4096  # rows of fixed features drawn at once
 
 
 def normal(num_nodes: int, channels: int, **factory: Any) -> Tensor:
@@ -27,12 +27,12 @@ def normal(num_nodes: int, channels: int, **factory: Any) -> Tensor:
 
 
 def uniform(num_nodes: int, channels: int, **factory: Any) -> Tensor:
-    """Uniform with mean 0 and variance 1 / channels; bounded, as Proposition 1 asks."""
+    """Uniform with mean 0 and variance 1 / channels; bounded, as Proposition 1 requires."""
     return (2 * torch.rand(num_nodes, channels, **factory) - 1) * math.sqrt(3 / channels)
 
 
 def rademacher(num_nodes: int, channels: int, **factory: Any) -> Tensor:
-    """±1 / √channels with equal chance: mean 0, variance 1 / channels, bounded."""
+    """±1 / √channels with equal probability: mean 0, variance 1 / channels, bounded."""
     signs = torch.randint(0, 2, (num_nodes, channels), **factory)
     return (2 * signs - 1) / math.sqrt(channels)
 
@@ -41,18 +41,18 @@ DISTRIBUTIONS: dict[str, Sampler] = {"normal": normal, "uniform": uniform, "rade
 
 
 class RandomFeatures(nn.Module):
-    r"""Gives a model random node features :math:`[X, R]`, drawn anew at every forward pass (the paper's RGNN).
+    r"""Gives a model random node features :math:`[X, R]`, drawn in every forward pass (the paper's RGNN).
 
     Args:
         model: Called as ``model(x, …)`` or ``model(data, …)`` with a PyG ``Data`` or ``Batch``.
         channels: Number of random columns, the paper's d.
         distribution: ``"normal"``, ``"uniform"`` or ``"rademacher"``, each of mean 0 and variance 1/d, or a function
-            ``sampler(num_nodes, channels, *, generator, dtype, device)``, which may omit any of the keywords.
-        mode: ``"concat"`` appends the random columns to x; ``"replace"`` puts them in its place.
-        samples: In evaluation the model's output is averaged over this many draws: an estimate of its expectation,
-            which is equivariant where a single draw is not.
-        resample: ``False`` holds the features: node j of every graph has the same ones at every pass. They follow from
-            a seed that is drawn once and saved with the weights.
+            ``sampler(num_nodes, channels, *, generator, dtype, device)``; any of the keywords may be missing.
+        mode: ``"concat"`` appends the random columns to x; ``"replace"`` replaces x by them.
+        samples: In evaluation the output is averaged over this many draws. This estimates the expectation, which is
+            equivariant; the output of a single draw is not.
+        resample: ``False`` fixes the features: node j of every graph has the same ones in every pass. They are computed
+            from a seed that is drawn once and saved with the weights.
         generator: Source of randomness, for reproducible draws; PyTorch's own by default.
 
     Example:
@@ -85,7 +85,9 @@ class RandomFeatures(nn.Module):
         if not callable(distribution):
             check_choice("distribution", distribution, tuple(DISTRIBUTIONS))
         if not resample and samples > 1:
-            raise OptionError("samples=1 with resample=False", f"samples={samples}", "held features have one draw only")
+            raise OptionError(
+                "samples=1 with resample=False", f"samples={samples}", "use samples=1; fixed features are drawn once"
+            )
         self.model, self.channels, self.distribution, self.mode = model, channels, distribution, mode
         self.samples, self.resample, self.generator = samples, bool(resample), generator
         if not resample:
@@ -98,7 +100,7 @@ class RandomFeatures(nn.Module):
             self.held_seed.copy_(_draw_seed(self.generator))
 
     def forward(self, x: Tensor | Data, *args: Any, **kwargs: Any) -> Any:
-        """Calls the model with random features; all further arguments go to it unchanged."""
+        """Calls the model with random features; all other arguments are passed unchanged."""
         batch = named_arguments(self.model, (x, *args), kwargs).get("batch")
         mean = self.model(self._randomized(x, batch), *args, **kwargs)
         for done in range(1, 1 if self.training else self.samples):
@@ -134,18 +136,18 @@ class RandomFeatures(nn.Module):
         return torch.cat([x, features], dim=-1)
 
     def _draw(self, num_nodes: int, device: torch.device, dtype: torch.dtype, batch: Tensor | None) -> Tensor:
-        del batch  # every node of every graph has features of its own
+        del batch  # fresh features do not depend on the graph
         source = device if self.generator is None else self.generator.device
         return self._sample(num_nodes, self.generator, source).to(device, dtype)
 
     def _held(self, num_nodes: int, device: torch.device, dtype: torch.dtype, batch: Tensor | None) -> Tensor:
-        """Row j of a table for node j of each graph; the table is drawn block after block from the seed."""
+        """Fixed features: row j of a table for node j of each graph. The table is drawn from the seed in blocks."""
         position = positions_in_graphs(Segments.from_batch(batch, num_nodes), device)
         rows = int(position.max()) + 1 if num_nodes else 0
         generator, blocks = torch.Generator(), []
         for block in range(math.ceil(rows / _HELD_BLOCK)):
             generator.manual_seed(int(self.held_seed) + block)
-            with torch.random.fork_rng(devices=[]):  # for samplers that take no generator
+            with torch.random.fork_rng(devices=[]):  # for samplers without the argument generator
                 torch.manual_seed(int(self.held_seed) + block)
                 blocks.append(self._sample(_HELD_BLOCK, generator, torch.device("cpu")))
         table = torch.cat(blocks) if blocks else torch.empty(0, self.channels)
@@ -167,8 +169,8 @@ class RandomFeatures(nn.Module):
 
 
 def _accepted(sampler: Sampler, options: dict[str, Any], generator: torch.Generator | None) -> dict[str, Any]:
-    """Those of the options that the sampler takes, all where it does not say; a generator of ``None`` only where the
-    sampler cannot be called without."""
+    """The options that the sampler accepts (all, if its signature is unknown). ``generator=None`` is passed only if the
+    sampler requires the argument."""
     options = options if generator is None else options | {"generator": generator}
     try:
         parameters = inspect.signature(sampler).parameters
@@ -187,7 +189,7 @@ def _draw_seed(generator: torch.Generator | None) -> Tensor:
 
 
 def positions_in_graphs(segments: Segments, device: torch.device) -> Tensor:
-    """The number of each node within its graph, ``[N]``; reads no value, so that it can be captured."""
+    """The index of each node within its graph, ``[N]``; reads no value, so it can be captured."""
     position = torch.arange(segments.num_nodes, device=device)
     if segments.batch is None or segments.counts is None:
         return position
@@ -199,7 +201,7 @@ def positions_in_graphs(segments: Segments, device: torch.device) -> Tensor:
 
 
 def _weighted_sum(total: Any, more: Any, weight: float) -> Any:
-    """``total + weight * more`` within tensors, tuples, lists and dicts; whatever else a model returns stays."""
+    """``total + weight * more`` for tensors in tuples, lists and dicts; other outputs of the model are kept."""
     if isinstance(total, Tensor):
         return total + weight * more if total.is_floating_point() or total.is_complex() else total
     if isinstance(total, dict):

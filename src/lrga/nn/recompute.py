@@ -1,4 +1,4 @@
-"""Activation checkpointing: layers keep their input only and are computed again in the backward pass."""
+"""Activation checkpointing: layers store only their input and are recomputed in the backward pass."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -20,29 +20,29 @@ LAYERS = (LRGALayer, ResidualLayer, BenchmarkLayer, LRGAConv)
 
 
 class Stack(nn.Module):
-    """A network whose layers are no modules of their own: it calls :meth:`recomputed` for each of them."""
+    """A network whose layers are not modules; it calls :meth:`recomputed` for each layer."""
 
     recompute = False
 
     def recomputed(self, layer: Callable[..., Any], *args: Any, norms: nn.Module) -> Any:
-        """``layer(*args)``, computed again in the backward pass once :func:`recompute_layers` has met this network.
+        """``layer(*args)``; recomputed in the backward pass if :func:`recompute_layers` was called on this network.
 
         Args:
             layer: One layer as a function.
-            *args: What it takes.
-            norms: Holds all modules in it that keep running statistics.
+            *args: Its arguments.
+            norms: A module that contains all modules of the layer with running statistics.
         """
         return recomputed(layer, *args, norms=norms) if self.recompute else layer(*args)
 
 
 def recomputed(function: Callable[..., Any], *args: Any, norms: nn.Module, **kwargs: Any) -> Any:
-    """``function(*args, **kwargs)``, of which the backward pass keeps the arguments only and computes the rest again.
+    """``function(*args, **kwargs)``; only the arguments are stored, and the backward pass recomputes the rest.
 
     Args:
-        function: Draws random numbers from PyTorch's own generators, if any.
+        function: A function; random numbers must come from PyTorch's own generators.
         *args: Its arguments.
-        norms: Holds all modules in it that keep running statistics, which see the arguments once.
-        **kwargs: Further ones.
+        norms: A module that contains all modules of the function with running statistics, which are updated once.
+        **kwargs: Its keyword arguments.
 
     Example:
         >>> x = torch.ones(2, requires_grad=True)
@@ -52,16 +52,15 @@ def recomputed(function: Callable[..., Any], *args: Any, norms: nn.Module, **kwa
     """
     if not torch.is_grad_enabled():
         return function(*args, **kwargs)
-    # Non-reentrant: it knows keyword arguments, layers whose input needs no gradient, and parameters used twice.
+    # Non-reentrant: supports keyword arguments, inputs without gradient, and parameters used twice.
     return checkpoint(function, *args, use_reentrant=False, context_fn=functools.partial(_contexts, norms), **kwargs)
 
 
 def recompute_layers(model: nn.Module) -> nn.Module:
     """Turns on activation checkpointing: the backward pass recomputes every layer instead of storing its activations.
 
-    A layer then stores one feature matrix; a step takes about a third more time. Values,
-    gradients, dropout and the running statistics of BatchNorm are the same as without; so is the state dict. Works in
-    place and returns the model; a second call changes nothing.
+    A layer then stores one feature matrix; a step takes about a third more time. Values, gradients, dropout, the
+    running statistics of BatchNorm and the state dict do not change. The model is changed in place and returned.
 
     Args:
         model: Any model with layers of the benchmark (:class:`lrga.GNN`) or :class:`lrga.LRGAConv` in it, or a network
@@ -76,7 +75,7 @@ def recompute_layers(model: nn.Module) -> nn.Module:
     found = list(_outermost(model))
     if not found:
         names = ", ".join(kind.__name__ for kind in LAYERS)
-        raise OptionError(f"a model with layers to compute again ({names})", type(model).__name__, "use lrga.GNN")
+        raise OptionError(f"a model with layers to recompute ({names})", type(model).__name__, "use lrga.GNN")
     for layer in found:
         if isinstance(layer, Stack):
             layer.recompute = True
@@ -103,7 +102,7 @@ def _contexts(layer: nn.Module) -> tuple[AbstractContextManager[Any], AbstractCo
 
 @contextmanager
 def _statistics_kept(layer: nn.Module) -> Iterator[None]:
-    """Running statistics have seen this batch already: while it is computed again they stay."""
+    """Running statistics are not updated during recomputation: they have already seen this batch."""
     norms = [module for module in layer.modules() if isinstance(module, _BatchNorm)]
     kept = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
     counts = [None if tracked is None else tracked.clone() for _, _, tracked in kept]

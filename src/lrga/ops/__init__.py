@@ -1,1 +1,1 @@
-"""Tensors in, tensors out: the attention's formula, its fast forms, and the choice between them."""
+"""Functions on tensors: the definitions of the operations, their fast versions, and the choice between them."""

@@ -1,8 +1,8 @@
 """PyTorch operators with derivatives that cost little in an ordinary (eager) training loop.
 
-:func:`torch.library.custom_op` makes a function known to compilers, tracing and dispatch modes, but each of its calls
-spends some 0.2 ms in Python, ten times the launch of a kernel. Where none of these is active, an :class:`Operator`
-calls the function itself, inside an :class:`torch.autograd.Function` if a derivative is wanted.
+:func:`torch.library.custom_op` registers a function with compilers, tracing and dispatch modes, but each call
+takes about 0.2 ms in Python, ten times as long as a kernel launch. If none of these is active, an :class:`Operator`
+calls the function directly, inside a :class:`torch.autograd.Function` if a gradient is required.
 """
 
 import inspect
@@ -24,19 +24,25 @@ PLAIN = {Tensor, nn.Parameter}
 class Operator(Generic[T]):
     """A function of tensors that is also the PyTorch operator ``torch.ops.lrga.<name>``; see :func:`operator`."""
 
-    def __init__(self, name: str, function: Callable[..., T]) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., T], fake: Callable[..., Any] | None, *, differentiable: bool
+    ) -> None:
         self.name, self.function = name, function
         self.custom_op = torch.library.custom_op(name, function, mutates_args=())
         self._eager: type[Function] | None = None
+        if fake is not None:
+            self.register_fake(fake)
+        if not differentiable:
+            self.refuse_derivative()
 
     def register_fake(self, fake: Callable[..., Any]) -> Callable[..., Any]:
-        """As :meth:`torch.library.CustomOpDef.register_fake`."""
+        """Same as :meth:`torch.library.CustomOpDef.register_fake`."""
         self.custom_op.register_fake(fake)
         return fake
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
-        """As :meth:`torch.library.CustomOpDef.register_autograd`, but ``backward`` returns a tuple of the gradients of
-        the first arguments only. The others, among them numbers and lists of indices, have none."""
+        """Like :meth:`torch.library.CustomOpDef.register_autograd`, but ``backward`` returns a tuple of gradients of
+        the first arguments only. The other arguments, such as numbers and index lists, have no gradient."""
         function: Any = self.function
 
         def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -65,7 +71,7 @@ class Operator(Generic[T]):
         self._eager = Eager
 
     def gives_gradients_of(self, *names: str) -> None:
-        """Declares that the results, contiguous, have shapes and types of these arguments and no derivative."""
+        """Declares that the results are contiguous, have the shapes and dtypes of these arguments and no derivative."""
         parameters = list(inspect.signature(self.function).parameters)
         places = [parameters.index(name) for name in names]
 
@@ -77,7 +83,7 @@ class Operator(Generic[T]):
         self.refuse_derivative()
 
     def refuse_derivative(self) -> None:
-        """Makes the derivative of this operator, itself the derivative of another, an error that says what to do.
+        """Makes differentiation of this operator, which is itself a derivative, an error with a remedy.
 
         Example:
             >>> @operator("lrga_example::double")
@@ -94,21 +100,21 @@ class Operator(Generic[T]):
         def backward(ctx: Any, *grads: Any) -> Any:  # noqa: ARG001
             raise UnsupportedError(
                 f"first derivatives only through the GPU kernel {name}",
-                "a request for a second one",
-                "compute in float64, which PyTorch's own operations take (or, of the attention, backend='segmented'), "
-                "or leave out create_graph=True",
+                "a second derivative",
+                "compute in float64, which uses PyTorch operations (for the attention also backend='segmented'), "
+                "or remove create_graph=True",
             )
 
         self.custom_op.register_autograd(backward)
 
     def __call__(self, *args: Any) -> T:
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
-        if self._eager is None:  # elsewhere lists hold indices beside other tensors
+        if self._eager is None:  # otherwise lists contain indices, next to tensor arguments
             tensors += [part for arg in args if isinstance(arg, list) for part in arg if isinstance(part, Tensor)]
         if _must_dispatch(tensors):
             dispatched: T = self.custom_op(*args)
             return dispatched
-        if autocast_is_on(tensors[0].device.type):  # types are the function's
+        if autocast_is_on(tensors[0].device.type):  # the function sets the dtypes
             with torch.autocast(tensors[0].device.type, enabled=False):
                 return self(*args)
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
@@ -117,8 +123,15 @@ class Operator(Generic[T]):
         return result
 
 
-def operator(name: str) -> Callable[[Callable[..., T]], Operator[T]]:
-    """Turns a function of tensors and numbers, which changes none of its arguments, into an :class:`Operator`.
+def operator(
+    name: str, fake: Callable[..., Any] | None = None, *, differentiable: bool = True
+) -> Callable[[Callable[..., T]], Operator[T]]:
+    """Turns a function of tensors and numbers into an :class:`Operator`; it must not modify its arguments.
+
+    Args:
+        name: ``"lrga::…"``.
+        fake: Function of the same arguments for compilers; its results need only the right shapes and dtypes.
+        differentiable: ``False`` for operators that are derivatives themselves, see :meth:`Operator.refuse_derivative`.
 
     Example:
         >>> @operator("lrga_example::triple")
@@ -127,11 +140,11 @@ def operator(name: str) -> Callable[[Callable[..., T]], Operator[T]]:
         >>> triple(torch.ones(2)).tolist(), torch.ops.lrga_example.triple(torch.ones(2)).tolist()
         ([3.0, 3.0], [3.0, 3.0])
     """
-    return lambda function: Operator(name, function)
+    return lambda function: Operator(name, function, fake, differentiable=differentiable)
 
 
 def _must_dispatch(tensors: list[Tensor]) -> bool:
-    """Whether more than eager autograd looks at the call: a compiler, a tracer, a mode, a tensor subclass."""
+    """Whether anything other than eager autograd handles the call: a compiler, tracer, mode or tensor subclass."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch.jit.is_tracing():
         return True
     return differentiates_otherwise() or not {*map(type, tensors)} <= PLAIN

@@ -1,4 +1,4 @@
-"""Whether the Triton kernels can take some tensors, and if not, why; what a device offers them."""
+"""Whether the Triton kernels support given tensors, and why not; properties of the device; kernel launches."""
 
 import importlib.util
 import os
@@ -17,8 +17,8 @@ def why_not_triton(*tensors: Tensor | None) -> str | None:
     """Why the Triton kernels cannot be used for these tensors; ``None`` if they can.
 
     They run on a CUDA GPU of compute capability 8 or higher in float32, bfloat16 and float16; on a CPU only in Triton's
-    interpreter (``TRITON_INTERPRET=1``), which is for tests. What differentiates in another way than backward finds
-    its rules at PyTorch's own operations only.
+    interpreter (``TRITON_INTERPRET=1``), which is for tests. Forward-mode derivatives and
+    ``torch.func`` work only with PyTorch operations.
 
     Example:
         >>> import torch
@@ -35,19 +35,19 @@ def why_not_triton(*tensors: Tensor | None) -> str | None:
         return "torch.func and forward-mode derivatives are computed by PyTorch"
     devices = {tensor.device for tensor in present}
     if len(devices) > 1:
-        return f"the tensors lie on {len(devices)} devices"
+        return f"the tensors are on {len(devices)} devices"
     return _why_not_device(next(iter(devices))) if devices else "there is no tensor"
 
 
 def runs_on_gpu(*tensors: Tensor | None) -> bool:
-    """Whether the automatic choice is the Triton kernels: on a GPU that can run them. The interpreter is never it."""
+    """Whether ``"auto"`` selects the Triton kernels: on a GPU that supports them, never in the interpreter."""
     return all(t is None or t.device.type == "cuda" for t in tensors) and why_not_triton(*tensors) is None
 
 
 def differentiates_otherwise() -> bool:
-    """Whether a transformation of :mod:`torch.func` or a level of forward-mode derivatives is active.
+    """Whether a transformation of :mod:`torch.func` or forward-mode differentiation is active.
 
-    Our operators have backward derivatives only: PyTorch would take their results for constants, without a word.
+    Our operators have backward derivatives only: PyTorch would silently treat their results as constants.
 
     Example:
         >>> seen = []
@@ -70,17 +70,17 @@ def interpreted() -> bool:
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
-    """Runs a Triton kernel on the device of its tensors, in that device's current stream.
+    """Runs a Triton kernel on the device of its tensors, in the current stream of that device.
 
-    Triton by itself takes the current device, which need not be theirs. All kernels are run from here. Triton takes
-    longer to find the compiled kernel than to launch it, so a kernel is looked up here first, by all that Triton
+    Triton alone would use the current device, which may be another one. All kernels are launched here. Triton takes
+    longer to find a compiled kernel than to launch it, so it is looked up here first, by all values that Triton
     specialises it for.
 
     Args:
-        kernel: What :func:`triton.jit` made; its ``tl.constexpr`` parameters come last.
+        kernel: A function decorated with :func:`triton.jit`; its ``tl.constexpr`` parameters come last.
         grid: Number of programs along each axis.
-        *args: Its other arguments: tensors, all on one device, numbers and ``None``.
-        **constants: The ``tl.constexpr`` parameters, and Triton's own options (``num_warps``, …).
+        *args: The other arguments: tensors on one device, numbers and ``None``.
+        **constants: The ``tl.constexpr`` parameters, and options of Triton (``num_warps``, …).
     """
     device = next(arg for arg in args if isinstance(arg, Tensor)).get_device()  # -1 on a CPU
     if device >= 0 and device != torch.cuda.current_device():
@@ -102,12 +102,12 @@ _compiled: dict[tuple[Any, ...], Any] = {}
 
 
 def _kind(number: float | None) -> object:
-    """What Triton specialises a kernel for: one, multiples of 16, 32 or 64 bits; of other numbers the type only."""
+    """The key for which Triton specialises a kernel: 1, multiples of 16, 32 or 64 bits; else only the type."""
     return (number == 1, number % 16 == 0, number >> 31) if type(number) is int else type(number)
 
 
 def compute_type(dtype: torch.dtype) -> Any:
-    """In which type kernels multiply. Triton's interpreter does not multiply bfloat16; float32 holds it exactly.
+    """The dtype of products in kernels. Triton's interpreter cannot multiply bfloat16; float32 represents it exactly.
 
     Example:
         >>> print(compute_type(torch.float16))
@@ -120,12 +120,12 @@ def compute_type(dtype: torch.dtype) -> Any:
 
 
 def block(size: int) -> int:
-    """The power of two that holds ``size`` columns; Triton's products need 16."""
+    """The power of two of at least ``size`` columns; Triton's products need 16."""
     return max(16, next_power_of_2(size))
 
 
 def dense(tensor: Tensor | None) -> Tensor | None:
-    """The tensor in contiguous memory, if there is one."""
+    """The tensor in contiguous memory, or ``None``."""
     return None if tensor is None else tensor.contiguous()
 
 
@@ -140,24 +140,24 @@ def next_power_of_2(n: int) -> int:
 
 
 def dot_precision(dtype: torch.dtype) -> str:
-    """How Triton multiplies float32 matrices: ``"tf32"`` where PyTorch's own switch allows it.
+    """The precision of float32 products in Triton: ``"tf32"`` if PyTorch's switch allows it.
 
-    Elsewhere ``"tf32x3"``, three such products that together are as exact as float32; plain float32 arithmetic would
-    leave the tensor cores idle and is some twenty times slower.
+    Otherwise ``"tf32x3"``: three TF32 products with the accuracy of float32. Plain float32 arithmetic would
+    not use the tensor cores and is about twenty times slower.
     """
     return "tf32" if dtype == torch.float32 and allows_tf32() else "tf32x3"
 
 
 def allows_tf32() -> bool:
-    """Whether PyTorch multiplies float32 matrices in TF32 on a GPU, whichever of its switches says so."""
+    """Whether PyTorch multiplies float32 matrices in TF32 on a GPU, by any of its switches."""
     return torch.backends.cuda.matmul.fp32_precision == "tf32"
 
 
 @cache
 def shared_memory(device: torch.device) -> int:
-    """Bytes of shared memory that one program may have; no limit in the interpreter, 0 where PyTorch does not tell.
+    """Bytes of shared memory available to one program; no limit in the interpreter, 0 if PyTorch does not report it.
 
-    An H100 has 232448, an A100 166912, the GPUs outside data centres 101376: there kernels take smaller tiles.
+    An H100 has 232448, an A100 166912, consumer GPUs 101376: kernels use smaller tiles there.
 
     Example:
         >>> shared_memory(torch.device("cpu")) > 1 << 20
@@ -173,14 +173,14 @@ def _why_not_device(device: torch.device) -> str | None:
         return None if interpreted() else "the tensors are on the CPU"
     if device.type != "cuda":
         return f"the tensors are on {device.type}"
-    if torch.compiler.is_compiling():  # which warns of caches
+    if torch.compiler.is_compiling():  # caches cause warnings there
         return _why_not_gpu(device)
     return _remembered(device)
 
 
 def _why_not_gpu(device: torch.device) -> str | None:
     if torch.version.hip is not None:
-        return "the kernels were not tried on AMD GPUs"
+        return "the kernels are not tested on AMD GPUs"
     major, minor = torch.cuda.get_device_capability(device)
     return None if major >= 8 else f"the GPU has compute capability {major}.{minor}, 8.0 is needed"
 

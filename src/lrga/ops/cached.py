@@ -6,7 +6,7 @@ capture live in the graph's memory pool: each replay overwrites them, and they a
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import torch
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def outside_inference(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, computing normal tensors under :class:`torch.inference_mode` too.
+    """Wraps a function so that it returns normal tensors under :class:`torch.inference_mode` too.
 
     Example:
         >>> with torch.inference_mode():
@@ -34,7 +34,7 @@ def outside_inference(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def is_capturing() -> bool:
-    """Whether a CUDA graph is being captured of what is computed now."""
+    """Whether the current computation is being captured in a CUDA graph."""
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
@@ -54,7 +54,7 @@ class Keeps:
 class kept(Generic[T]):
     """A property of a :class:`Keeps` that is computed once, like :func:`functools.cached_property`.
 
-    While a CUDA graph is captured only objects that are part of the capture keep it.
+    During the capture of a CUDA graph, only objects that are part of the capture cache it.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:
@@ -63,16 +63,10 @@ class kept(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> "kept[T]": ...
-
-    @overload
-    def __get__(self, instance: Keeps, owner: type) -> T: ...
-
-    def __get__(self, instance: Keeps | None, owner: type) -> "kept[T] | T":
+    def __get__(self, instance: Keeps | None, owner: type) -> T:
         if instance is None:
-            return self
+            return self  # type: ignore[return-value]  # accessed on the class, for documentation
         value = self.function(instance)
         if instance._is_recorded or not is_capturing():
-            vars(instance)[self.name] = value  # found there before this descriptor from now on
+            vars(instance)[self.name] = value  # later accesses find it there, not this descriptor
         return value

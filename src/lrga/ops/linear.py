@@ -1,30 +1,27 @@
-r"""Linear maps of many rows, with the gradient of the bias in a kernel of its own, and of matrices side by side.
+r"""Linear maps of many rows with a separate kernel for the bias gradient, and linear maps of concatenated matrices.
 
 .. math::
     y = x W^\top + b, \qquad
     \bar x = \bar y \, W, \quad \bar W = \bar y^\top x, \quad \bar b = \sum_r \bar y_r
 
-The values are those of :func:`torch.nn.functional.linear`. b̄ costs as much there as a product: a step of a network has
-some thirty such sums over a few thousand rows. Forward, a single column is not taken for a product. (Filling up rows
-to 16 bytes, and transposing W so that tensor cores find both factors contiguous along the summed index, were measured
-too: at these sizes the copies cost what they gain.) Everywhere else (CPU, float64, few rows, inside a compiler, which
-makes its own plans) :func:`linear` is torch's own function.
+The values are those of :func:`torch.nn.functional.linear`. There, b̄ costs as much as a product: a training step has
+about thirty such sums over a few thousand rows. Forward, a single column does not use a matrix product. (Padding rows
+to 16 bytes, and transposing W so that both factors are contiguous along the summed index, were measured
+too: at these sizes the copies cost as much as they save.) In all other cases (CPU, float64, few rows, or a compiler,
+which plans memory itself) :func:`linear` is PyTorch's function.
 
-:func:`mixed_linear` maps several matrices side by side without putting them side by side:
+:func:`mixed_linear` applies a linear map to concatenated matrices without concatenating them:
 
 .. math::
     [X_1, X_2, \ldots] W^\top + b = X_1 W_1^\top + X_2 W_2^\top + \ldots + b
 
-The concatenated matrix would be kept for the backward pass, as large as all its parts together. For small matrices one
-product of a concatenation is faster, and memory does not matter: see ``MIN_MIXED_NUMBERS``.
+The concatenated matrix would be stored for the backward pass, in addition to its parts. For small matrices one
+product of the concatenation is faster, and memory does not matter: see ``MIN_MIXED_NUMBERS``.
 
 Letters: B matrices, R rows, D columns, P parts.
 """
 
-# ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
-
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -32,12 +29,11 @@ from torch import Tensor
 from torch.autograd import Function
 
 from lrga.checks import autocast_is_on
-from lrga.ops._operator import operator
 from lrga.ops._triton import cdiv, differentiates_otherwise, launch, next_power_of_2, runs_on_gpu
 
-MIN_ROWS = 1024  # below, launches cost more than the products
+MIN_ROWS = 1024  # with fewer rows, launches cost more than the products
 MIN_MIXED_NUMBERS = 1 << 25  # numbers in the concatenated matrix; measured by benchmarks/gpu.py
-MAX_ROWS_OF_ONE_LAUNCH = 1024  # rows up to which one launch, in narrow blocks, is faster than parts and their sum
+MAX_ROWS_OF_ONE_LAUNCH = 1024  # up to this, one launch with narrow blocks is faster than partial sums
 ROWS_OF_PART, MAX_PARTS = 128, 512
 
 
@@ -55,7 +51,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _in_one_type(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The map of matrices side by side, under autocast in its type. A compiler differentiates it by itself."""
+    """The linear map of concatenated matrices, under autocast in its dtype. A compiler differentiates it itself."""
     product = _sum_of_products if torch.compiler.is_compiling() else Linear.apply
     device = weight.device.type
     if not autocast_is_on(device):
@@ -66,7 +62,7 @@ def _in_one_type(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Te
 
 
 def is_supported(x: Tensor, *parameters: Tensor | None) -> bool:
-    """Whether :func:`linear` has its own way with these: many rows, on a GPU, all of one dtype or under autocast."""
+    """Whether :func:`linear` uses its own version: many rows, on a GPU, all of one dtype or under autocast."""
     if torch.compiler.is_compiling() or x.dim() != 2 or x.size(0) < MIN_ROWS:
         return False
     same = all(t is None or t.dtype == x.dtype for t in parameters)
@@ -74,7 +70,7 @@ def is_supported(x: Tensor, *parameters: Tensor | None) -> bool:
 
 
 class Linear(Function):
-    """``[X_1, X_2, …] Wᵀ + b`` of one matrix or several, with derivatives that can be differentiated again."""
+    """``[X_1, X_2, …] Wᵀ + b`` of one or several matrices, with second derivatives."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
@@ -91,13 +87,13 @@ class Linear(Function):
         towards_weight = [torch.mm(grad.t(), part) for part in parts]
         return (
             None if not parts else towards_weight[0] if len(parts) == 1 else torch.cat(towards_weight, dim=1),
-            column_sum(grad) if ctx.needs_input_grad[1] else None,
+            _bias_gradient(grad) if ctx.needs_input_grad[1] else None,
             *(None if column is None else torch.mm(grad, column) for column in columns),
         )
 
 
 def _sum_of_products(weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
-    if len(parts) == 1 and weight.size(1) == 1:  # no product at all, which the library would take it for
+    if len(parts) == 1 and weight.size(1) == 1:  # the library would use a matrix product here
         row = weight.view(1, -1)
         return parts[0] * row if bias is None else torch.addcmul(bias, parts[0], row)
     columns = _columns(weight, [part.size(1) for part in parts])
@@ -111,46 +107,15 @@ def _columns(weight: Tensor, widths: list[int]) -> tuple[Tensor, ...]:
     return (weight,) if len(widths) == 1 else weight.split(widths, dim=1)
 
 
-def column_sum(x: Tensor) -> Tensor:
-    """The sum over the rows, ``[R, D]`` to ``[D]`` or, of several matrices, ``[B, R, D]`` to ``[B, D]``.
-
-    Summed in float32 whatever the dtype is, and always in the same order.
-
-    Example:
-        >>> import torch
-        >>> column_sum(torch.ones(5, 2)).tolist()
-        [5.0, 5.0]
-    """
-    if not runs_on_gpu(x):
-        return x.sum(-2)
-    return column_sum_op(x) if x.dim() == 3 else column_sum_op(x.unsqueeze(0)).squeeze(0)
+def _bias_gradient(grad: Tensor) -> Tensor:
+    """The sum over the rows, ``[R, D]`` to ``[D]``; by PyTorch if the gradient is differentiated or traced."""
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or not runs_on_gpu(grad):
+        return grad.sum(0)
+    return launch_column_sum(grad.unsqueeze(0)).squeeze(0)
 
 
-@operator("lrga::column_sum")
-def column_sum_op(x: Tensor) -> Tensor:
-    """``[B, R, D]`` to ``[B, D]``."""
-    return launch_column_sum(x)
-
-
-@column_sum_op.register_fake
-def _(x: Tensor) -> Tensor:
-    return x.new_empty(x.size(0), x.size(2))
-
-
-def _remember_rows(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.rows = inputs[0].size(1)
-
-
-def _spread(ctx: Any, grad: Tensor) -> tuple[Tensor]:
-    return (grad.unsqueeze(1).expand(-1, ctx.rows, -1),)
-
-
-column_sum_op.register_autograd(_spread, setup_context=_remember_rows)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a sum is divided: parts of the rows, rows and columns of a step, warps."""
+class Plan(NamedTuple):
+    """How a sum is split: parts of the rows, rows and columns of a step, warps."""
 
     parts: int
     rows: int
@@ -161,7 +126,7 @@ class Plan:
 def plan(rows: int, width: int) -> Plan:
     """Few rows: narrow blocks, so that many programs share the columns. Many: parts of the rows, and their sum."""
     if rows <= MAX_ROWS_OF_ONE_LAUNCH:
-        step = max(16, next_power_of_2(rows))  # many loads under way at once hide their latency
+        step = max(16, next_power_of_2(rows))  # many loads in flight hide their latency
         return Plan(1, step, min(8, next_power_of_2(width)), max(4, step // 128))
     parts = min(MAX_PARTS, next_power_of_2(cdiv(rows, ROWS_OF_PART)))
     return Plan(parts, ROWS_OF_PART, min(32, next_power_of_2(width)), 8)
@@ -209,7 +174,7 @@ def mixed_linear(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Te
     # On a CPU, Inductor of PyTorch 2.13 can read a sum over neighbours before it is computed if the same features are
     # also concatenated (pytorch/pytorch#185509).
     without_cat = compiling and device == "cpu"
-    # A compiler plans memory itself, and must not be asked how large a symbolic size is.
+    # A compiler plans memory itself, and comparisons with symbolic sizes must be avoided.
     small = compiling or parts[0].size(0) * weight.size(1) < MIN_MIXED_NUMBERS
     unusual = _has_unusual_types([*parts, weight, bias], device)
     if unusual or (not without_cat and (small or differentiates_otherwise())):
@@ -218,6 +183,6 @@ def mixed_linear(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Te
 
 
 def _has_unusual_types(tensors: list[Tensor | None], device: str) -> bool:
-    """Whether PyTorch's own linear map would not compute in the type of the weight, or that of autocast."""
+    """Whether PyTorch's linear map would not compute in the dtype of the weight or of autocast."""
     kinds = {tensor.dtype for tensor in tensors if tensor is not None}
     return torch.float64 in kinds if autocast_is_on(device) else len(kinds) > 1

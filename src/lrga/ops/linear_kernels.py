@@ -1,6 +1,6 @@
 """The Triton kernel of sums over the rows of a matrix.
 
-A program sums a part of the rows in a block of columns; the same kernel then sums the parts. Every sum has one order:
+A program sums a part of the rows in a block of columns; the same kernel then sums the parts. The order is fixed, so
 results do not vary between runs.
 
 Letters: B matrices, R rows, D columns, P parts.

@@ -1,6 +1,6 @@
 """The size of every network of the paper: width, depth, exact number of parameters, printed number.
 
-Counts are those of real modules, made without memory on torch's meta device.
+Parameters are counted on real modules, built without memory on torch's meta device.
 """
 
 from collections.abc import Iterable
@@ -22,15 +22,15 @@ class CellSize:
     """One line of ``lrga params``.
 
     Args:
-        dataset: As the paper names it; Table 3's is ``"PATTERN (random features)"``.
-        model: Without "LRGA +".
+        dataset: Name in the paper; in Table 3 ``"PATTERN (random features)"``.
+        model: Name without "LRGA +".
         budget: ``"100K"`` or ``"500K"``; ``None`` in Table 2.
         lrga: Whether every layer is augmented.
         hidden: Width of the layers, or of the node vectors in the embedding rows.
         layers: Number of layers; ``None`` in the embedding rows.
         rank: The paper's κ; ``None`` without LRGA.
-        parameters: Exactly how many.
-        printed: The paper's count as printed, ``None`` where it prints none.
+        parameters: Exact number of parameters.
+        printed: The number in the paper as printed, or ``None``.
     """
 
     dataset: str
@@ -50,7 +50,7 @@ class CellSize:
 
 @cache
 def size_of(cell: PrintedCell) -> CellSize:
-    """Width, depth and count of a cell's network."""
+    """Width, depth and number of parameters of a cell's network."""
     given: dict[str, Any] = {} if cell.budget is None else {"budget": cell.budget}
     given |= {"random_features": True} if cell.table == 3 else {}
     config = make_config(cell.dataset, model=cell.model.lower(), lrga=cell.lrga, **given)
@@ -64,7 +64,7 @@ def size_of(cell: PrintedCell) -> CellSize:
 def sizes(
     *, dataset: str | None = None, model: str | None = None, budget: str | None = None, lrga: bool | None = None
 ) -> list[CellSize]:
-    """The sizes of all cells of Tables 1, 2 and 3, or of those that match.
+    """The sizes of all cells of Tables 1, 2 and 3, or of the cells that match.
 
     Args:
         dataset: A data set (``"pattern"`` includes its rows of Table 3).
@@ -92,13 +92,13 @@ def sizes(
 
 
 def _matching(name: str, value: str | None, choices: Iterable[str]) -> str | None:
-    """The choice that ``value`` spells, in any case and with or without separators."""
+    """The choice that ``value`` means; case and separators are ignored."""
     if value is None:
         return None
     by_spelling = {_plain(choice): choice for choice in choices}
     if _plain(value) not in by_spelling:
         listed = ", ".join(by_spelling.values())
-        raise OptionError(f"{name} to be one of {listed}", repr(value), f"pick one of them for {name}")
+        raise OptionError(f"{name} to be one of {listed}", repr(value), f"choose one of them for {name}")
     return by_spelling[_plain(value)]
 
 

@@ -1,10 +1,10 @@
-"""Table 2 of the paper: three OGB sets, six rows, each as a full configuration beside the number that the paper prints.
+"""Table 2 of the paper: three OGB sets, six rows; each cell is a full configuration with the published number.
 
-The authors' settings for LRGA + GCN, those of OGB's examples for the other rows
-(:mod:`lrga.training.problems.protocols`); the reported number is the test metric of the best epoch in validation,
-over ten seeds. Where text, counts and released code of the paper leave something open, the choice is an option and
-stands in every record: the rank and the skip connection are those that the printed counts fix, and no validation edge
-is used in the test on collab.
+LRGA + GCN uses the authors' settings, the other rows those of OGB's examples
+(:mod:`lrga.training.problems.protocols`); the result is the test metric of the best epoch in validation,
+over ten seeds. If text, parameter counts and released code of the paper leave something open, the choice is
+an option and stored in every record. Rank and skip connection follow from the printed counts; no validation edge
+is used for the test on collab.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ from lrga.training.problems.protocols import idle_options
 
 LINK_SEEDS = tuple(range(10))
 GRID: dict[str, list[int]] = {"rank": [25, 50, 100], "hidden": [150, 256]}
-"""What the authors searched on these sets: ``lrga sweep ogbl-ddi --paper-grid``."""
+"""The authors' search grid on these sets: ``lrga sweep ogbl-ddi --paper-grid``."""
 
 
 def table2(
@@ -40,10 +40,10 @@ def table2(
     Args:
         dataset: ``"ogbl-ppa"``, ``"ogbl-collab"`` or ``"ogbl-ddi"``.
         model: ``"gcn"``, ``"graphsage"`` or another convolution; ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
-        lrga: Whether every layer has low-rank global attention; by default where there are layers.
+        lrga: Whether every layer has low-rank global attention; by default if the model has layers.
         seeds: By default ten.
-        data_options: Not used; for compatibility with the other experiments.
-        **options: Changes of the protocol, by name.
+        data_options: Not used; all experiments accept it.
+        **options: Changes of the protocol, by option name.
 
     Example:
         >>> cell = table2("ogbl-ddi")
@@ -64,13 +64,13 @@ def table2(
 
 
 def published_link(dataset: str, model: str, *, lrga: bool) -> PrintedCell | None:
-    """The paper's number for a cell of Table 2, ``None`` where it has none."""
+    """The paper's number for a cell of Table 2, or ``None``."""
     wanted = (2, dataset, (MODELS | EMBEDDING_LABELS)[model], lrga)
     return next((c for c in published() if (c.table, c.dataset, c.model, c.lrga) == wanted), None)
 
 
 def published_for_links(config: TrainingConfig) -> PrintedCell | None:
-    """The cell that a run repeats; another width, depth, rank or skip than the cell's makes it another experiment."""
+    """The cell that a run repeats, or ``None``; width, depth, rank and skip must match."""
     if dataset_name(config.data.name) is None:
         return None
     paper = make_config(config.data.name, model=config.model.model, lrga=config.model.lrga)
@@ -81,7 +81,7 @@ def published_for_links(config: TrainingConfig) -> PrintedCell | None:
 
 
 def _papers_metric(config: TrainingConfig) -> bool:
-    """Whether a run reports what the paper reports on its set."""
+    """Whether a run reports the same metric as the paper on its data set."""
     return config.run.metric in (None, spec_of(config.data.name).task.metric)
 
 
@@ -94,7 +94,7 @@ def cells_of_table2(
     seeds: Iterable[int] | None = None,
     **options: Any,
 ) -> list[Cell]:
-    """The cells of Table 2, or those that match; a network that the table lacks may be asked for by name.
+    """The cells of Table 2 that match; a network that is not in the table can be selected by name.
 
     Example:
         >>> [cell.labels["model"] for cell in cells_of_table2(dataset="ogbl-ddi", lrga=False, model="gcn")]
@@ -111,8 +111,8 @@ def cells_of_table2(
         rows = rows or [(kind, lrga) for kind in kinds]
     if not rows:
         got = f"model={model}, lrga={lrga}"
-        raise OptionError("a row of table2 (an embedding has no LRGA)", got, "ask for fewer filters")
-    # An option goes to the rows that read it; one that none of them reads is refused by the first.
+        raise OptionError("a row of table2 (an embedding has no LRGA)", got, "use fewer filters")
+    # An option applies to the rows that use it; if none uses it, the first row raises an error.
     idle = {kind: idle_options(options, kind) for kind, _ in rows}
     for_all = [key for key in options if all(key in unread for unread in idle.values())]
     return [
@@ -128,7 +128,7 @@ def cells_of_table2(
 def _dataset(name: str) -> str:
     found = dataset_name(name) or dataset_name(f"ogbl-{name}")
     if found not in LINK_SETS:
-        raise OptionError(f"a data set of table2, one of {', '.join(LINK_SETS)}", repr(name), "pick one of them")
+        raise OptionError(f"a data set of table2, one of {', '.join(LINK_SETS)}", repr(name), "choose one of them")
     return found
 
 
@@ -140,4 +140,4 @@ def _model(name: str) -> str:
         return model_name(plain)
     except OptionError as error:
         choices = ", ".join((*CONVOLUTIONS, *EMBEDDINGS))
-        raise OptionError(f"a model of table2, one of {choices}", repr(name), "pick one of them") from error
+        raise OptionError(f"a model of table2, one of {choices}", repr(name), "choose one of them") from error

@@ -1,7 +1,7 @@
-"""The preset ``paper``: for each network one choice of layers and wiring, the same on all data sets, and its reason.
+"""The preset ``paper``: one choice of layers and wiring per network for all data sets, with the reason.
 
-The paper leaves open which generation of the benchmark's layers its rows are, and where the norms of an augmented layer
-stand. The choices are those whose records are nearest to the printed rows over all data sets together
+The paper does not say which generation of the benchmark's layers its rows use, nor where the norms of an augmented
+layer are. The choices are those whose records are closest to the printed rows over all data sets together
 (``lrga reproduce ablation --only presets`` and ``--only wirings``). The schedule is the later one for every network:
 patience 10, and 5 on PATTERN and CLUSTER.
 """
@@ -14,12 +14,12 @@ from lrga.models.zoo import MODELS, model_name, paper_set
 from lrga.training.problems.protocols import benchmark_schedule
 
 PAPER = "paper"
-LATER = "2022"  # what everything but the reproduction trains by default
+LATER = "2022"  # the default outside of the reproduction
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Generation of the layers, wiring of the augmented layer where there is one, and why."""
+    """Generation of the layers, wiring of the augmented layer if any, and the reason."""
 
     layers: str
     wiring: str | None
@@ -29,10 +29,10 @@ class Choice:
 CHOICES: dict[tuple[str, bool], Choice] = {
     ("gcn", False): Choice("2020", None, "PATTERN 63.71 and 71.71, printed 63.88 and 71.89; later layers 85.4"),
     ("gcn", True): Choice("2020", "authors-code", "as GCN; ZINC at 100K 0.430, printed 0.448; later layers 0.317"),
-    ("gat", False): Choice("2022", None, "nearer than those of 2020 on ZINC and CLUSTER at 100K"),
+    ("gat", False): Choice("2022", None, "closer than those of 2020 on ZINC and CLUSTER at 100K"),
     ("gat", True): Choice("2022", "outer-norm", "norm after m₅: CLUSTER 69.30, printed 69.05; norm inside 65.33"),
     ("gatedgcn", False): Choice("2022", None, "PATTERN at 100K 84.56, printed 84.48; layers of 2020 86.28"),
-    ("gatedgcn", True): Choice("2022", "authors-code", "as GatedGCN; no wiring is nearest on both PATTERN and ZINC"),
+    ("gatedgcn", True): Choice("2022", "authors-code", "as GatedGCN; no wiring is closest on both PATTERN and ZINC"),
     ("graphsage", False): Choice("2022", None, "as LRGA + GraphSAGE"),
     ("graphsage", True): Choice("2022", "authors-code", "Table 3 84.44, printed 85.23; layers of 2020 73.71"),
     ("gin", False): Choice("2020", None, "as LRGA + GIN; Table 3 86.44, printed 85.76; later layers 85.35"),
@@ -41,7 +41,7 @@ CHOICES: dict[tuple[str, bool], Choice] = {
 
 
 def paper_choice(dataset: str, model: str, *, lrga: bool) -> dict[str, Any]:
-    """What the preset ``paper`` says of a network on a data set, as options of training.
+    """The training options that the preset ``paper`` sets for a network on a data set.
 
     Example:
         >>> paper_choice("ZINC", "gcn", lrga=True)

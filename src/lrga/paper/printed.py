@@ -10,7 +10,7 @@ from functools import cache
 
 from lrga.experiments.published import Published
 
-SEEDS_OF = {1: 4, 2: 10, 3: 4}  # how many the paper averages over, by table
+SEEDS_OF = {1: 4, 2: 10, 3: 4}  # number of seeds in the paper, by table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,11 +19,11 @@ class PrintedCell(Published):
 
     Attributes:
         table: 1, 2 or 3.
-        dataset: As the paper names it.
-        model: Without "LRGA +".
+        dataset: Name in the paper.
+        model: Name without "LRGA +".
         lrga: Whether the row is an LRGA row.
         budget: ``"100K"`` or ``"500K"``; ``None`` in Table 2.
-        metric: What is measured.
+        metric: Name of the metric.
         parameters: The number of parameters as printed, ``None`` in Table 3.
         note: Correction or remark on the printed number.
     """
@@ -54,7 +54,7 @@ METRICS: dict[str, str] = {
 _SETS_1 = ("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10", "TSP")
 _SETS_2 = ("ogbl-ppa", "ogbl-collab", "ogbl-ddi")
 
-# One row of the table a line: parameters, mean and standard deviation for each data set.
+# One line per row of the table: parameters, mean and standard deviation for each data set.
 _TABLE_1 = """
 100K | GCN | 100K 63.88 0.07 | 101K 53.44 2.02 | 103K 0.459 0.006 | 101K 90.70 0.21 | 101K 55.71 0.38 | 95K 0.630 0.001
 100K | +GCN | 90K 83.09 0.73 | 91K 68.44 0.16 | 92K 0.448 0.009 | 91K 97.63 0.11 | 91K 65.80 0.43 | 97K 0.702 0.001
@@ -96,8 +96,8 @@ _NOTES: dict[tuple[int, str, str, bool], str] = {
     (1, "PATTERN", "GCN", True): "the 500K row is printed as a round 400K",
     (1, "CLUSTER", "GCN", True): "the 500K row is printed as a round 400K",
     (2, "ogbl-ppa", "Node2Vec", False): "misprint for 73.8M: the table of vectors alone has 576,289 x 128",
-    (2, "ogbl-ppa", "DeepWalk", False): "counts its trainer's work buffers too",
-    (2, "ogbl-ddi", "DeepWalk", False): "misprint for 1.5M, which counts its trainer's work buffers too",
+    (2, "ogbl-ppa", "DeepWalk", False): "includes work buffers of its trainer",
+    (2, "ogbl-ddi", "DeepWalk", False): "misprint for 1.5M, which includes work buffers of its trainer",
 }
 
 

@@ -1,8 +1,8 @@
-"""The paper's experiments as full configurations, each beside the number that the paper prints for it.
+"""The paper's experiments as full configurations, each with the number printed in the paper.
 
 Adam, learning rate 1e-3, halved on a plateau of the validation loss, training ends below 1e-5; residual connections and
-batch normalisation, no dropout, no weight decay; the reported number is the last epoch's, over four seeds. The rest
-differs from data set to data set (:mod:`lrga.training.presets`), layers and wiring from network to network
+batch normalisation, no dropout, no weight decay; the result is that of the last epoch, over four seeds. The rest
+depends on the data set (:mod:`lrga.training.presets`); layers and wiring depend on the network
 (:mod:`lrga.paper.preset`).
 """
 
@@ -23,7 +23,7 @@ from lrga.training.presets import make_config, parse_budget, runs_of_a_table
 SEEDS: dict[str, tuple[int, ...]] = dict.fromkeys(("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10"), (41, 95, 12, 35))
 SEEDS["TSP"] = (41, 42, 9, 23)
 RANKS = (0, 1, 2, 5, 10, 20, 30, 60, 117, 190)
-MEAN_NODES = 117  # of CLUSTER; the paper draws accuracy over κ / 117
+MEAN_NODES = 117  # mean of CLUSTER; the paper plots accuracy over κ / 117
 
 
 def paper_config(
@@ -37,17 +37,17 @@ def paper_config(
     preset: str | None = None,
     **options: Any,
 ) -> TrainingConfig:
-    """A run by the paper's protocol, in full.
+    """The full configuration of a run under the paper's protocol.
 
     Args:
         dataset: ``"PATTERN"``, ``"CLUSTER"``, ``"ZINC"``, ``"MNIST"``, ``"CIFAR10"`` or ``"TSP"``, in any case.
         model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"`` or ``"gin"``.
         budget: ``"100K"``, ``"500K"`` or a number of parameters.
         lrga: Whether every layer has low-rank global attention.
-        seed: By default the first of the protocol's.
+        seed: By default the first seed of the protocol.
         data_options: Options of the data set, such as ``{"sizes": (1500, 250, 250)}``.
-        preset: ``"paper"``, for each network its own layers (:mod:`lrga.paper.preset`), which is the default; or one
-            generation of the benchmark's layers for all, ``"2022"`` or ``"2020"``.
+        preset: ``"paper"`` (the default): the layers chosen per network (:mod:`lrga.paper.preset`); or one
+            generation of the benchmark's layers for all networks, ``"2022"`` or ``"2020"``.
         **options: Any other options of :class:`~lrga.training.config.TrainingConfig`, by name.
 
     Example:
@@ -88,7 +88,7 @@ def table1(
 
 
 def table3(model: str = "gcn", *, lrga: bool = True, seeds: Iterable[int] | None = None, **options: Any) -> Cell:
-    """A cell of Table 3: PATTERN with random features in place of the node features, at 500K.
+    """A cell of Table 3: PATTERN with random features instead of the node features, at 500K.
 
     Example:
         >>> cell = table3("gin")
@@ -100,7 +100,7 @@ def table3(model: str = "gcn", *, lrga: bool = True, seeds: Iterable[int] | None
 
 
 def plain_counterpart(model: str, *, lrga: bool, seeds: Iterable[int] | None = None, **options: Any) -> Cell:
-    """A cell of Table 3 with the data set's own node features, which were drawn once when the set was made.
+    """A cell of Table 3 with the data set's own node features, which are random but fixed in the data set.
 
     Example:
         >>> plain_counterpart("gcn", lrga=True).published.mean, plain_counterpart("gin", lrga=True).published
@@ -112,7 +112,7 @@ def plain_counterpart(model: str, *, lrga: bool, seeds: Iterable[int] | None = N
 def rank_ablation(rank: int = RANK, *, seeds: Iterable[int] | None = None, **options: Any) -> Cell:
     """A point of the rank ablation: LRGA + GCN on CLUSTER, width 100, 8 layers, with another rank.
 
-    The paper draws it as a figure without numbers; at rank 30 it is the cell of Table 1.
+    The paper shows a figure without numbers; rank 30 is the cell of Table 1.
 
     Example:
         >>> rank_ablation(10).published is None, rank_ablation(30).published.mean
@@ -136,7 +136,7 @@ def _cell(
     options: dict[str, Any],
 ) -> Cell:
     name = paper_set(dataset)
-    preset = options.get("preset")  # whichever it is, it is no change of the protocol
+    preset = options.get("preset")  # no preset counts as a change of the protocol
     paper = paper_config(name, model, budget=budget, lrga=lrga, preset=preset, **given)
     config = paper_config(name, model, budget=budget, lrga=lrga, **(given | options))
     return Cell(
@@ -149,7 +149,7 @@ def _cell(
 
 
 def published_cell(table: int, dataset: str, model: str, *, budget: str | int, lrga: bool) -> PrintedCell | None:
-    """The paper's number for a cell of Table 1 or 3, ``None`` where it has none."""
+    """The paper's number for a cell of Table 1 or 3, or ``None``."""
     label = budget_of(parse_budget(budget) if isinstance(budget, str) else budget)[1]
     wanted = (table, dataset, MODELS[model_name(model)], label, lrga)
     return next((c for c in published() if (c.table, c.dataset, c.model, c.budget, c.lrga) == wanted), None)
@@ -158,13 +158,13 @@ def published_cell(table: int, dataset: str, model: str, *, budget: str | int, l
 TITLES: dict[str, str] = {
     "table1": "Table 1: six data sets, two budgets, with and without LRGA",
     "table2": "Table 2: link prediction on three OGB sets, best validation epoch",
-    "table3": "Table 3: PATTERN with random features in place of the node features, 500K",
+    "table3": "Table 3: PATTERN with random features instead of the node features, 500K",
     "rank": "Rank ablation: LRGA + GCN on CLUSTER, width 100, 8 layers",
 }
 
 
 def experiment_name(name: str) -> str:
-    """An experiment by any spelling of its name: ``"Table 1"`` is ``"table1"``."""
+    """Normalises the name of an experiment: ``"Table 1"`` is ``"table1"``."""
     plain = "".join(c for c in str(name).lower() if c.isalnum())
     if plain not in TITLES:
         raise OptionError(f"an experiment, one of {', '.join(TITLES)}", repr(name), "choose one of these")
@@ -183,7 +183,7 @@ def cells_of(
     seeds: Iterable[int] | None = None,
     **options: Any,
 ) -> list[Cell]:
-    """The cells of an experiment of the paper, or those that match.
+    """The cells of an experiment of the paper that match.
 
     Args:
         experiment: ``"table1"``, ``"table2"``, ``"table3"`` or ``"rank"``.
@@ -191,9 +191,9 @@ def cells_of(
         model: Only this network.
         budget: Only ``"100K"`` or ``"500K"``.
         lrga: Only rows with LRGA, or only those without.
-        rank: Only this rank of the rank ablation, where it may be any.
-        seeds: Other seeds than the protocol's four.
-        **options: Changes of the protocol, by name of the option; tables say what was changed. ``preset`` chooses the
+        rank: Only this rank of the rank ablation (any integer).
+        seeds: Seeds instead of the protocol's four.
+        **options: Changes of the protocol, by name of the option; tables list the changes. ``preset`` chooses the
             layers, as in :func:`paper_config`.
 
     Example:
@@ -242,5 +242,5 @@ def cells_of(
                 ("budget", lambda c: c.config.model.budget),
             )
         )
-        raise OptionError(f"a cell of {name} ({have})", f"none with {got}", "ask for fewer filters")
+        raise OptionError(f"a cell of {name} ({have})", f"none with {got}", "use fewer filters")
     return wanted

@@ -1,4 +1,4 @@
-"""The paper's numbers beside runs."""
+"""The paper's numbers as a reference for runs."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,17 +15,17 @@ from lrga.training.config import TrainingConfig
 
 
 def published_for(config: TrainingConfig) -> PrintedCell | None:
-    """The cell of Table 1, 2 (links) or 3 (random features) that a run repeats; ``None`` where the paper has none.
+    """The cell of Table 1, 2 (links) or 3 (random features) that a run repeats, or ``None``.
 
-    Another width, depth or rank than the cell's makes it another experiment; the size of the data, the schedule and
-    the reading of the layer do not, but are to be told beside the numbers.
+    Width, depth and rank must match the cell. Data size, schedule and wiring may differ,
+    but must be stated next to the numbers.
 
     Example:
         >>> from lrga.training.presets import make_config
         >>> published_for(make_config("ZINC", model="gatedgcn", budget="500k")).mean
         0.249
     """
-    if config.budget is None:  # of Table 2, whose networks have a given size
+    if config.budget is None:  # Table 2: its networks have a given size
         return published_for_links(config)
     model, dataset = config.model, dataset_name(config.data.name)
     changed = (model.hidden, model.layers, model.heads) != (None, None, None) or (model.lrga and model.rank != RANK)
@@ -39,13 +39,13 @@ class PaperReference(Reference):
     """Tables 1, 2 and 3, and their protocols."""
 
     def number(self, config: TrainingConfig) -> PrintedCell | None:
-        """As :func:`published_for`."""
+        """Same as :func:`published_for`."""
         return published_for(config)
 
     def protocol(self, config: TrainingConfig) -> TrainingConfig | None:
         """The paper's protocol for a network on one of its six data sets of graphs.
 
-        Of the paper's preset and that of the run, the one that differs less.
+        Uses the paper's preset or that of the run, whichever gives fewer differences.
         """
         model, dataset = config.model, dataset_name(config.data.name)
         if dataset not in PAPER_SETS or model.block != "benchmark" or model.model not in MODELS:

@@ -1,4 +1,4 @@
-"""The paper's experiments, run and printed beside its numbers."""
+"""The paper's experiments, run and compared with its numbers."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,7 +24,7 @@ def reproduction(
     reference: Reference | None = None,
     **options: Any,
 ) -> Study:
-    """What :func:`reproduce` runs; the arguments are the same."""
+    """The study that :func:`reproduce` runs; same arguments."""
     chosen = None if seeds is None else tuple(seeds)
     name = experiment_name(experiment)
     if plain and name != "table3":
@@ -37,7 +37,7 @@ def reproduction(
         ]
     if reference is not None:
         cells = [replace(cell, published=reference.number(cell.config)) for cell in cells]
-    title = TITLES[name] if not plain else "Beside Table 3: PATTERN with its own node features, 500K"
+    title = TITLES[name] if not plain else "In addition to Table 3: PATTERN with its own node features, 500K"
     return Study(title=title, cells=tuple(cells), columns=BESIDE)
 
 
@@ -59,15 +59,15 @@ def reproduce(
         budget: Only ``"100K"`` or ``"500K"``.
         lrga: Only rows with LRGA, or only those without.
         rank: Only this rank of the rank ablation.
-        seeds: Other seeds than the protocol's four.
-        plain: Of Table 3: the same networks on the data set's own features.
-        reference: Published numbers other than the paper's.
-        output: Folder of run folders and records; runs that are already done there are skipped.
+        seeds: Seeds instead of the protocol's four.
+        plain: With Table 3: the same networks on the data set's own features.
+        reference: Published numbers to use instead of the paper's.
+        output: Folder of run folders and records; finished runs in it are skipped.
         time_limit: Minutes for all runs together; repeat the call to resume.
         retry: Whether to repeat runs that diverged.
         progress: Whether to show progress on stderr.
         **options: Changes of the protocol, by name of the option (``max_epochs=2``, ``preset="2020"``,
-            ``data_options={"sizes": (1500, 250, 250)}``); the table says what was changed.
+            ``data_options={"sizes": (1500, 250, 250)}``); the table lists the changes.
 
     Example:
         >>> import tempfile, lrga

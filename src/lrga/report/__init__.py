@@ -1,4 +1,4 @@
-"""Runs as a page, and figures for a paper.
+"""A report page of runs, and figures for a paper.
 
 import lrga
 lrga.report.write_report(["runs", "reproduction/results"], "page.html")

@@ -1,4 +1,4 @@
-"""The first minutes: LRGA beside the plain network, on data made on the spot, on a CPU."""
+"""``lrga demo``: LRGA compared with the plain network on generated data, on a CPU."""
 
 import os
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ EPOCHS = 12
 BATCH_SIZE = 32
 NORM_BATCHES = 20
 OUTPUT = "demo"
-MOST_THREADS = 4  # more cost time at these sizes
+MOST_THREADS = 4  # more threads are slower at these sizes
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo gave: the table, and the learning curves where matplotlib is installed."""
+    """Result of the demo: the table, and the learning curves if matplotlib is installed."""
 
     table: Table
     picture: Path | None
 
 
 def demo_study(output: str | Path = OUTPUT, *, sizes: Sequence[int] | None = None, epochs: int | None = None) -> Study:
-    """GCN with and without LRGA at the shapes of the 100K budget, on a small CLUSTER.
+    """GCN with and without LRGA, with the shapes of the 100K budget, on a small CLUSTER.
 
     Example:
         >>> [cell.labels["model"] for cell in demo_study().cells]
@@ -65,13 +65,13 @@ def run_demo(
     threads: int | None = None,
     progress: bool = True,
 ) -> Demo:
-    """Makes a small CLUSTER, trains GCN with and without LRGA on the CPU, and draws the curves (with matplotlib).
+    """Generates a small CLUSTER, trains GCN with and without LRGA on the CPU, and draws the curves (with matplotlib).
 
     Args:
-        output: Folder of everything: data, run folders, records, picture. Called again, what is done is not done again.
-        sizes: Graphs of train, val and test, :data:`SIZES` by default.
-        epochs: Of each training, :data:`EPOCHS` by default.
-        threads: Of the CPU; by default as many as are free.
+        output: Folder for data, run folders, records and figure. A second call skips finished runs.
+        sizes: Number of graphs in train, val and test; :data:`SIZES` by default.
+        epochs: Number of epochs of each run; :data:`EPOCHS` by default.
+        threads: Number of CPU threads; by default the number of free cores.
         progress: Whether to show progress on stderr.
     """
     with cpu_threads(free_cores() if threads is None else threads):
@@ -86,7 +86,7 @@ def run_demo(
 
 
 def free_cores(most: int = MOST_THREADS) -> int:
-    """Cores that nobody else uses, at least one: threads that wait for each other are slow on a busy machine."""
+    """Number of idle cores, at least one: threads that wait for each other are slow on a busy machine."""
     cores = min(default_workers(), most)
     if not hasattr(os, "getloadavg"):
         return cores

@@ -1,6 +1,6 @@
-"""The charts of runs as Plotly draws them on the page.
+"""The charts of the report page, drawn by Plotly.
 
-:mod:`lrga.report.pictures` draws the rank curve with matplotlib, too. A figure of Plotly is
+:mod:`lrga.report.pictures` draws the rank curve with matplotlib. A Plotly figure is
 ``{"data": [traces], "layout": {…}}``; the page adds its colours.
 """
 
@@ -14,19 +14,19 @@ from lrga.explain.html import chart_text
 from lrga.explain.style import COLOURS, PAPER, colour
 
 Figure = dict[str, Any]
-_FEW = 12  # series that a legend names; beyond, the pointer does
+_FEW = 12  # most series in a legend; with more, hovering shows the name
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
 
 
 @dataclass(frozen=True)
 class Series:
-    """A network's line of the rank curve, or a published point.
+    """One network's line in the rank curve, or a published point.
 
     Attributes:
         name: For the legend.
-        ranks, means, errors: Of each point; errors are deviations over the seeds.
-        texts: What is told of each point beside its name.
-        published: Whether it is not ours.
+        ranks, means, errors: Values of each point; errors are standard deviations over the seeds.
+        texts: Hover text of each point.
+        published: Whether the point is a published number.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Series:
 
 
 def rank_curve(networks: Sequence[tuple[str, list[tuple[int, Row]]]]) -> tuple[str, list[Series]]:
-    """The test result over the rank: what it is, and one line for each network, beside published numbers."""
+    """The name of the test metric, and series of it over the rank: one for each network, and published numbers."""
     series, published, metrics = [], [], []
     for label, line in networks:
         points = [(rank, spread) for rank, row in line if (spread := row.spread()) is not None]
@@ -83,7 +83,7 @@ def _trace(number: int, line: Series) -> dict[str, Any]:
 
 
 def result_figures(rows: Sequence[Row]) -> list[tuple[str, Figure]]:
-    """For each data set and metric: ours with its deviation over the seeds, beside the published one with its own."""
+    """For each data set and metric: our result and the published one, with standard deviations over the seeds."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.spread() is not None:
@@ -135,7 +135,7 @@ def _results(metric: str, rows: Sequence[Row]) -> Figure:
 
 
 def _wrapped(text: str, width: int = 24, lines: int = 3) -> str:
-    """In short lines for the side of a chart; what is too long for it ends in an ellipsis."""
+    """Wraps a label for the side of a chart; long labels end in an ellipsis."""
     parts = textwrap.wrap(text, width, max_lines=lines, placeholder=" …", break_on_hyphens=False)
     return "<br>".join(chart_text(part) for part in parts)
 

@@ -1,4 +1,4 @@
-"""``lrga report``: runs as one page that opens from disk."""
+"""``lrga report``: a self-contained page of runs."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from lrga.report.figures import rank_figure, result_figures
 from lrga.report.sources import gather
 from lrga.report.summary import summary_of
 
-POINTS = 100  # of a curve; fewer where there are many runs, so that the page stays small
+POINTS = 100  # most points of a curve; fewer if there are many runs, to keep the page small
 _ALL_POINTS = 12_000
 _CURVE = ("train_metric", "val_metric", "test_metric", "train_loss", "val_loss", "lr")
 _MOST_PROBLEMS = 200
@@ -37,12 +37,12 @@ def write_report(
     Args:
         paths: Run folders, records, or folders of them.
         output: The file to write: one self-contained HTML page.
-        title: Its heading.
+        title: Heading of the page.
         reference: Published numbers to show, by default the paper's.
         say: Called with progress messages.
 
     Returns:
-        What was found.
+        The runs and records that were read, and problems.
 
     Example:
         >>> import tempfile
@@ -105,7 +105,7 @@ def _chart(charts: dict[str, Any], name: str, figure: dict[str, Any]) -> dict[st
 
 
 def _benchmark(path: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """The table of a benchmark's record, and under what conditions it was measured."""
+    """The table of a benchmark record, and the conditions of the measurement."""
     rows, load = values["rows"], (values["load"] or {}).get("average")
     facts = {key: values[key] for key in ("device", "precision", "commit", "date")} | {"load average": load}
     columns = list(dict.fromkeys(key for row in rows for key in row))
@@ -138,7 +138,7 @@ def _curve_json(run: Run, cell: int, points: int) -> dict[str, Any]:
 
 
 def _sound_curve(curve: dict[str, Any]) -> dict[str, list[float]]:
-    """Columns of finite numbers, all as long as ``epoch``; what is not is left out."""
+    """Columns of finite numbers with the length of ``epoch``; others are left out."""
     epochs = curve.get("epoch")
     length = len(epochs) if isinstance(epochs, list) else 0
     return {key: column for key, column in curve.items() if len(column) == length and all(map(is_number, column))}
@@ -150,7 +150,7 @@ def _short(value: float, digits: int) -> float:
 
 
 def _cell_row(row: Row) -> dict[str, Any]:
-    """Texts to show, with the numbers to sort by."""
+    """Texts to show and numbers to sort by."""
     ours, best, decimals, printed = row.spread(), row.spread("best"), row.metric.decimals, row.cell.published
     known = any(outcome.record is not None and outcome.record.metric is not None for outcome in row.outcomes)
     changes = row.cell.deviations() if printed is not None else {}
@@ -158,9 +158,8 @@ def _cell_row(row: Row) -> dict[str, Any]:
         **row.cell.labels,
         "metric": row.metric.name if known else "",
         "ours": ("–", None) if ours is None else (ours.text(decimals), ours.mean),
-        "n": len(row.finished),
-        "runs": len(row.outcomes),
-        "paper": ("", None) if printed is None else (printed.text(decimals), printed.mean),
+        "n": len(row.by_seed()),
+        "published": ("", None) if printed is None else (printed.text(decimals), printed.mean),
         "difference": ("", None) if row.difference is None else (f"{row.difference:+.{decimals}f}", row.difference),
         "best": ("", None) if best is None else (best.text(decimals), best.mean),
         "parameters": row.parameters,
@@ -209,7 +208,7 @@ def _details(run: Run) -> dict[str, Any]:
 
 
 def _environments(starts: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
-    """Every start; those alike but for the time as one."""
+    """The environment of every start; starts that differ only in time are merged."""
     told: list[tuple[dict[str, str], list[str]]] = []
     for start in starts[:200]:
         facts = {str(key): value_text(value) for key, value in start.items() if key != "started" and value is not None}

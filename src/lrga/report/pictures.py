@@ -15,12 +15,12 @@ from lrga.report.figures import rank_curve
 
 _SPLITS = {"train": "dotted", "val": "solid", "test": "dashed"}
 _WORDS = {"train": "training", "val": "validation", "test": "test"}
-_NAMED = 12  # series that a legend names
-_WIDEST = 60  # characters of a name
+_NAMED = 12  # most series in a legend
+_WIDEST = 60  # most characters of a name
 QUANTITIES = ("metric", "loss")
 
 
-MOST_POINTS = 50  # of a learning curve, about
+MOST_POINTS = 50  # of a learning curve, approximately
 
 
 def plot_curves(
@@ -31,7 +31,7 @@ def plot_curves(
     if quantity not in QUANTITIES:
         raise OptionError(f"one of {', '.join(QUANTITIES)}", repr(quantity), "choose one of these")
     if wrong := [split for split in splits if split not in _SPLITS]:
-        raise OptionError(f"splits among {', '.join(_SPLITS)}", repr(wrong[0]), "choose among these")
+        raise OptionError(f"splits among {', '.join(_SPLITS)}", repr(wrong[0]), "choose from these")
     cells = [cell for cell in grouped_rows(found.runs, THE_PAPER) if any(_curves(cell))]
     panels = _panels(cells)
 
@@ -52,7 +52,7 @@ def plot_curves(
 
 
 def _curves(row: Row) -> list[dict[str, list[float]]]:
-    """The curves of all finished seeds, of the others where none is."""
+    """The curves of all finished seeds; if there are none, of all seeds."""
     records = row.finished or [outcome.record for outcome in row.outcomes if outcome.record is not None]
     return [record.curve for record in records if record.curve]
 
@@ -73,7 +73,7 @@ def _curve_lines(axes: Any, row: Row, number: int, quantity: str, splits: Sequen
 
 
 def plot_rank(found: Collection, path: str | Path, *, width: float = WIDTH, title: str = "") -> Path:
-    """The test result over the rank κ, with its deviation over the seeds."""
+    """The test result over the rank κ, with standard deviations over the seeds."""
     networks = rank_series(grouped_rows(found.runs, THE_PAPER))
     if not networks:
         remedy = "run some: lrga sweep CLUSTER --grid rank=0,10,30, or lrga reproduce run rank"
@@ -95,10 +95,10 @@ def plot_rank(found: Collection, path: str | Path, *, width: float = WIDTH, titl
 
 
 def _panels(cells: Sequence[Row]) -> dict[str, list[Row]]:
-    """The networks by data set; budget by budget where they are more than there are colours."""
+    """The networks by data set, and by budget if there are more networks than colours."""
     if not cells:
         remedy = "name folders of runs that trained an epoch or more"
-        raise DataError("runs with learning curves", "none among these", remedy)
+        raise DataError("runs with learning curves", "none", remedy)
     of_set = Counter(cell.cell.labels["dataset"] for cell in cells)
     panels: dict[str, list[Row]] = {}
     for cell in cells:
@@ -115,7 +115,7 @@ def _short(text: str) -> str:
 def _legend(axes: Any, title: str = "") -> None:
     handles, labels = axes.get_legend_handles_labels()
     if handles:
-        more = f"the first {_NAMED} of {len(handles)}" if len(handles) > _NAMED else ""  # all would cover the picture
+        more = f"the first {_NAMED} of {len(handles)}" if len(handles) > _NAMED else ""  # more would cover the figure
         words = "\n".join(filter(None, (title, more)))
         axes.legend(handles[:_NAMED], labels[:_NAMED], title=words or None, title_fontsize=7.5)
 

@@ -1,4 +1,4 @@
-"""What a user points at: runs, their records and those of benchmarks, below any folders."""
+"""Finds runs, their records and benchmark records in folders."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,9 +9,9 @@ from lrga.speed.record import problem_of
 
 
 def gather(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = None) -> Collection:
-    """Reads everything below ``paths``; unreadable files are listed as problems and raise no exception.
+    """Reads all runs and records below ``paths``; unreadable files are listed as problems, without an exception.
 
-    ``others`` of the result are the records of benchmarks (:mod:`lrga.speed.record`).
+    The attribute ``others`` of the result has the benchmark records (:mod:`lrga.speed.record`).
 
     Args:
         paths: Run folders, records, or folders of them.
@@ -30,11 +30,11 @@ def gather(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = N
     """
     given = list(paths)
     if not given:
-        raise DataError("run folders or records", "no path", "name some: lrga report runs -o page.html")
+        raise DataError("run folders or records", "no path", "pass one, for example: lrga report runs -o page.html")
     found = collect(given, say=say)
     for path, values in found.others:
         if (problem := problem_of(values)) is not None:
-            found.problems.append(Problem(str(path), f"neither the record of a run nor that of a benchmark: {problem}"))
+            found.problems.append(Problem(str(path), f"neither a run record nor a benchmark record: {problem}"))
     found.others = [(path, values) for path, values in found.others if problem_of(values) is None]
     if not (found.runs or found.problems or found.others):
         where = ", ".join(map(str, given))

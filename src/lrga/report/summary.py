@@ -1,4 +1,4 @@
-"""What a reader of the page wants first: what was run, the best result, and what LRGA changes."""
+"""The summary at the top of the page: what was run, the best result, and the effect of LRGA."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ MAX_NAMES = 6
 
 
 def best_rows(rows: Sequence[Row]) -> list[Row]:
-    """For each data set and metric the row with the best mean."""
+    """The row with the best mean, for each data set and metric."""
     groups: dict[tuple[str, str], list[tuple[float, Row]]] = {}
     for row in rows:
         if (spread := row.spread()) is not None:
@@ -80,7 +80,7 @@ def _word(difference: Difference | None) -> str:
 
 
 def _verdict(pairs: Sequence[Pair]) -> dict[str, str] | None:
-    """The difference that LRGA makes, in a few words; ``None`` without a pair that shares a seed."""
+    """A short text on the difference that LRGA makes; ``None`` if no pair of runs shares a seed."""
     found = [pair for pair in pairs if pair.difference is not None]
     if not found:
         return None

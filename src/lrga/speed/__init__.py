@@ -1,4 +1,4 @@
-"""What ``lrga bench`` measures: the attention beside others on this machine."""
+"""The measurements of ``lrga bench``: our attention compared with others on this machine."""
 
 from lrga.speed.measure import measure_speed
 

@@ -1,9 +1,9 @@
-"""Speed and memory of low-rank attention beside what else one could pick, on this machine.
+"""Speed and memory of low-rank attention compared with alternatives, on this machine.
 
-Correctness first: our values are compared with the O(n²) definition in float64, graph by graph, and every method's
-result for a graph inside a batch with its result for that graph alone. Times are medians of forward + backward. Memory
-is what a method keeps between the two passes, beyond its input and parameters: it grows with the batch, and is the same
-on every machine.
+Values are checked first: ours are compared with the O(n²) definition in float64, graph by graph, and for every method
+the result for a graph in a batch is compared with the result for the graph alone. Times are medians of forward +
+backward. Memory is what a method keeps for the backward pass, without input and parameters: it grows with the batch and
+is the same on every machine.
 """
 
 import statistics
@@ -25,15 +25,15 @@ from lrga.training.determinism import choose_device
 
 WIDTH, RANK = 64, 30
 TOLERANCE = 1e-4
-MOST_SCORES = 2e7  # of a quadratic method: more take long, and memory that is not there
-SECONDS = 0.5  # for a measurement
+MOST_SCORES = 2e7  # limit for quadratic methods: more take too much time and memory
+SECONDS = 0.5  # time for one measurement
 CASES: dict[str, Sequence[int]] = {
     "24 graphs of 40 to 190 nodes": torch.randint(40, 191, (24,), generator=torch.Generator().manual_seed(0)).tolist(),
     "one graph of 500 nodes and 40 of 20": [500] + [20] * 40,
     "one graph of 20,000 nodes": [20_000],
 }
 OURS = "lrga"
-METHODS: dict[str, Callable[[int, int], nn.Module]] = {  # of width and rank
+METHODS: dict[str, Callable[[int, int], nn.Module]] = {  # arguments: width and rank
     OURS: lambda width, rank: LowRankGlobalAttention(width, rank),
     "lrga, O(n²) definition": lambda width, rank: LowRankGlobalAttention(width, rank, backend="dense"),
     "padded LRGA": Padded,
@@ -45,22 +45,22 @@ METHODS: dict[str, Callable[[int, int], nn.Module]] = {  # of width and rank
 
 
 def _heads(width: int) -> int:
-    """Four, where the width can be divided by it."""
+    """Four heads if the width is divisible by four, else one."""
     return 4 if width % 4 == 0 else 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedRow:
-    """A method on a batch.
+    """Measurement of one method on one batch.
 
     Attributes:
         case: The batch.
         method: Which attention.
-        forward_ms: Median.
-        both_ms: Median of forward + backward.
-        kept_mb: Megabytes (2²⁰ bytes) kept between the passes.
-        times_ours: How many times as long as ours it takes.
-        alone: How far the result of a small graph in this batch is from its result alone.
+        forward_ms: Median time of the forward pass.
+        both_ms: Median time of forward + backward.
+        kept_mb: Megabytes (2²⁰ bytes) kept for the backward pass.
+        times_ours: Its time divided by ours.
+        alone: Difference between the result of a small graph in this batch and its result alone.
         skipped: Why it was not measured.
     """
 
@@ -76,7 +76,7 @@ class SpeedRow:
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedResult:
-    """What :func:`measure_speed` found."""
+    """Result of :func:`measure_speed`."""
 
     device: str
     threads: int
@@ -87,7 +87,7 @@ class SpeedResult:
     started: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """The record of the benchmark, as :mod:`lrga.speed.record` describes it."""
+        """The record of the benchmark, see :mod:`lrga.speed.record`."""
         rows = []
         for row in self.rows:
             known = {key: value for key, value in asdict(row).items() if value is not None and key != "times_ours"}
@@ -114,11 +114,11 @@ def measure_speed(
     Args:
         device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         width: Channels of the nodes.
-        rank: Of the attention.
-        threads: Of the CPU; by default as many as PyTorch takes.
-        cases: Name → nodes of each graph; by default :data:`CASES`.
-        seconds: About how long one measurement may take.
-        progress: Called with what is measured, the number done and the total.
+        rank: Rank of the attention.
+        threads: Number of CPU threads; by default PyTorch's.
+        cases: Name → number of nodes of each graph; by default :data:`CASES`.
+        seconds: Approximate time of one measurement.
+        progress: Called with a name, the number of finished measurements and the total.
 
     Example:
         >>> result = measure_speed("cpu", cases={"two": [5, 9]}, seconds=0.01)
@@ -143,7 +143,7 @@ def measure_speed(
 
 @contextmanager
 def cpu_threads(count: int | None) -> Iterator[int]:
-    """While the block runs, PyTorch takes so many threads; those it takes anyway by default."""
+    """Sets PyTorch's number of threads inside the block; ``None`` does not change it."""
     before = torch.get_num_threads()
     if count is not None:
         check_count("threads", count, minimum=1)
@@ -163,7 +163,7 @@ def _measure(
 ) -> tuple[float, list[SpeedRow]]:
     error = max((_error(sizes, shape, device) for sizes in cases.values()), default=0.0)
     if not error <= TOLERANCE:
-        raise NonFiniteError("values within 1e-4 of the definition", f"{error:.1e}", "report this: nothing was timed")
+        raise NonFiniteError("values within 1e-4 of the definition", f"{error:.1e}", "report this; nothing was timed")
     rows: list[SpeedRow] = []
     for case, sizes in cases.items():
         ours = 0.0
@@ -185,7 +185,7 @@ def measure_method(
     seconds: float,
     ours: float,
 ) -> SpeedRow:
-    """One method on one batch; ``shape`` is width and rank, ``ours`` our time in milliseconds, 0 where this is ours."""
+    """Measures one method on one batch; ``shape`` is width and rank, ``ours`` our time in ms (0 for our own method)."""
     if (reason := skip_reason(sizes, method)) is not None:
         return SpeedRow(case=case, method=method, skipped=reason)
     x, batch = _inputs(sizes, shape[0], device)
@@ -216,16 +216,16 @@ def measure_method(
 
 
 def skip_reason(sizes: Sequence[int], method: str) -> str | None:
-    """Why a method is not measured on graphs of these sizes; ``None`` where it is.
+    """Why a method is not measured on graphs of these sizes; ``None`` if it is.
 
     Example:
         >>> skip_reason([3, 4], "authors' arithmetic")
-        'knows one graph only'
+        'supports one graph only'
         >>> skip_reason([50_000], "MultiheadAttention")
         '2.5e+09 scores'
     """
     if method == "authors' arithmetic" and len(sizes) > 1:
-        return "knows one graph only"
+        return "supports one graph only"
     quadratic = {"MultiheadAttention": len(sizes) * max(sizes) ** 2, "lrga, O(n²) definition": sum(sizes) ** 2}
     scores = quadratic.get(method, 0)
     return f"{scores:.1e} scores" if scores > MOST_SCORES else None
@@ -263,7 +263,7 @@ def _inputs(sizes: Sequence[int], width: int, device: torch.device) -> tuple[Ten
 
 @torch.no_grad()
 def _error(sizes: Sequence[int], shape: tuple[int, int], device: torch.device) -> float:
-    """Our values against the O(n²) definition in float64, graph by graph, as far as its matrices fit."""
+    """Compares our values with the O(n²) definition in float64, graph by graph, if its matrices fit into memory."""
     x, batch = _inputs(sizes, shape[0], device)
     torch.manual_seed(2)
     ours = LowRankGlobalAttention(*shape).to(device)
@@ -276,7 +276,7 @@ def _error(sizes: Sequence[int], shape: tuple[int, int], device: torch.device) -
 
 @torch.no_grad()
 def _alone(module: nn.Module, x: Tensor, batch: Tensor, sizes: Sequence[int]) -> float | None:
-    """The smallest graph's result in the batch beside its result alone."""
+    """Compares the result of the smallest graph in the batch with its result alone."""
     if len(sizes) == 1:
         return None
     graph = min(range(len(sizes)), key=lambda g: sizes[g])
@@ -289,7 +289,7 @@ def _relative(a: Tensor, b: Tensor) -> float:
 
 
 def _median_ms(run: Callable[[], None], device: torch.device, seconds: float) -> float:
-    """Until the time is up, at least once; the first run does not count."""
+    """Repeats until the time is up, at least once; the first run is not counted."""
     synchronize = torch.cuda.synchronize if device.type == "cuda" else lambda _: None
     run()
     times: list[float] = []

@@ -1,7 +1,7 @@
-"""What else a user could pick in place of :class:`lrga.LowRankGlobalAttention`, for comparison.
+"""Alternatives to :class:`lrga.LowRankGlobalAttention`, for comparison.
 
-The same function padded, the authors' arithmetic, PyG's linear attentions, softmax attention; all are called with node
-features ``[N, D]`` and PyG's batch vector ``[N]``.
+The same function with padding, the authors' arithmetic, PyG's linear attentions and softmax attention. All are called
+with node features ``[N, D]`` and PyG's batch vector ``[N]``.
 """
 
 import torch
@@ -11,7 +11,7 @@ from torch_geometric.utils import to_dense_batch
 
 
 class Padded(nn.Module):
-    """The same attention with every graph padded to the largest, as one writes it with to_dense_batch.
+    """The same attention with every graph padded to the largest, by ``to_dense_batch``.
 
     Example:
         >>> Padded(8, 3)(torch.randn(5, 8), torch.tensor([0, 0, 1, 1, 1])).shape
@@ -31,7 +31,7 @@ class Padded(nn.Module):
 
 
 class Authors(nn.Module):
-    """The arithmetic of the authors' release, which knows one graph only."""
+    """The arithmetic of the authors' release, which supports one graph only."""
 
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Authors(nn.Module):
 
 
 class PyG(nn.Module):
-    """A linear attention of PyG, fed as GPSConv feeds it: padded, with a mask."""
+    """A linear attention of PyG, called as in GPSConv: padded, with a mask."""
 
     def __init__(self, attention: nn.Module) -> None:
         super().__init__()

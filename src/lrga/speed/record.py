@@ -1,19 +1,19 @@
-"""The record of a benchmark: one form, written by ``lrga bench --json`` and by every script under ``benchmarks/``.
+"""The record of a benchmark, as written by ``lrga bench --json`` and every script under ``benchmarks/``.
 
 A record is a JSON object with these fields, and no others:
 
-- ``benchmark``: which measured; ``commit``, ``date``, ``load``: of what source, when and beside what else;
-- ``device``, ``torch``, ``lrga``, ``precision``: on what;
-- ``settings``: what holds for all rows, such as width and threads, as a flat object;
-- ``rows``: what was measured, as flat objects;
-- ``profiles``: the kernels behind some rows, where the script lists them.
+- ``benchmark``: name of the benchmark; ``commit``, ``date``, ``load``: source version, time, load of the machine;
+- ``device``, ``torch``, ``lrga``, ``precision``: hardware and versions;
+- ``settings``: settings of all rows, such as width and threads, as a flat object;
+- ``rows``: the measurements, as flat objects;
+- ``profiles``: the kernels of some rows, if the script lists them.
 
-Of the first two lines only ``benchmark`` and ``device`` must be known; the others may be ``null``.
+Of the first two lines only ``benchmark`` and ``device`` are required; the others may be ``null``.
 
-A row says what it is by ``case``, and where they apply ``method``, ``launch`` (``"eager"`` or ``"replay"``, a CUDA
-graph) and ``precision``. Measured numbers are named by their unit: ``ms``, ``both_ms``, ``peak_bytes``. ``ratio`` is
-how many times faster the row is than what ``baseline`` names. A row without a number says why by ``skipped``. Any other
-words and numbers may stand beside them: sizes, errors, first losses.
+A row is identified by ``case`` and, if they apply, ``method``, ``launch`` (``"eager"``, or ``"replay"`` of a CUDA
+graph) and ``precision``. The names of measured numbers end in their unit: ``ms``, ``both_ms``, ``peak_bytes``.
+``ratio`` is how many times faster the row is than its ``baseline``. A row without a number gives the
+reason in ``skipped``. A row may have further words and numbers: sizes, errors, first losses.
 """
 
 import os
@@ -27,7 +27,7 @@ from lrga.io.documents import is_number
 from lrga.version import __version__
 
 UNITS = ("ms", "us", "seconds", "mb", "bytes", "per_second", "ratio")  # how a measured number's name ends
-WORDS = ("case", "method", "launch", "precision")  # what a row is
+WORDS = ("case", "method", "launch", "precision")  # identify a row
 _TEXTS = {"benchmark": True, "commit": False, "date": False, "device": True, "torch": False, "lrga": False,
           "precision": False}  # fmt: skip
 FIELDS = (*_TEXTS, "load", "settings", "rows", "profiles")
@@ -43,16 +43,16 @@ def make_record(
     profiles: Sequence[Mapping[str, Any]] = (),
     started: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A record of what this process measured; refused where it has not the form of this module.
+    """Creates the record of a measurement in this process; an error if it does not have the form described above.
 
     Args:
-        benchmark: Its name.
-        rows: What was measured.
+        benchmark: Name of the benchmark.
+        rows: The measurements.
         device: ``"cpu"``, a CUDA device, or the name of either.
-        precision: Of all rows, where they have none of their own.
-        settings: What holds for all rows.
+        precision: Precision of all rows that do not state their own.
+        settings: Settings of all rows.
         profiles: Kernels of some rows: ``case``, ``kernel``, ``calls``, ``us``.
-        started: :func:`conditions` of before anything was measured; those of now by default.
+        started: :func:`conditions` before the measurement; by default the current ones.
 
     Example:
         >>> record = make_record("sums", [{"case": "10 nodes", "ms": 1.5}], device="cpu")
@@ -69,12 +69,12 @@ def make_record(
         "rows": [dict(row) for row in rows], **({"profiles": list(profiles)} if profiles else {}),
     }  # fmt: skip
     if (problem := problem_of(record)) is not None:
-        raise ValueError(f"the record of {benchmark} is not one: {problem}")
+        raise ValueError(f"the record of {benchmark} is invalid: {problem}")
     return record
 
 
 def device_name(device: str) -> str:
-    """The name of ``"cpu"`` or of a CUDA device; other names as they are."""
+    """The name of ``"cpu"`` or of a CUDA device; other names are returned unchanged."""
     import platform
 
     import torch
@@ -85,7 +85,7 @@ def device_name(device: str) -> str:
 
 
 def problem_of(values: Any) -> str | None:
-    """Why JSON values are no record of a benchmark; ``None`` where they are one.
+    """Why JSON values are not a benchmark record; ``None`` if they are.
 
     Example:
         >>> problem_of({"benchmark": "a", "rows": []})
@@ -140,7 +140,7 @@ def _is_flat(values: Any) -> bool:
 
 
 def unit_of(column: str) -> str | None:
-    """The unit that a column's name ends in; ``None`` where it measures nothing.
+    """The unit in which a column's name ends; ``None`` if it is not a measurement.
 
     Example:
         >>> unit_of("both_ms"), unit_of("peak_bytes"), unit_of("graphs_per_second"), unit_of("items")
@@ -150,7 +150,7 @@ def unit_of(column: str) -> str | None:
 
 
 def conditions() -> dict[str, Any]:
-    """Date and load of the machine: the load average of the last minute, and of GPUs their use and processes."""
+    """Date and load of the machine: load average of the last minute, utilisation and processes of GPUs."""
     average = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
     load = {"average": average, "cores": os.cpu_count(), "gpu": _gpu_load()}
     return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "load": load}

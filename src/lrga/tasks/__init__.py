@@ -1,4 +1,4 @@
-"""What is predicted and how it is scored."""
+"""Tasks: losses and metrics."""
 
 from lrga.tasks import metrics
 from lrga.tasks.metrics import average_precision, roc_auc

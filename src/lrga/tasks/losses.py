@@ -1,8 +1,8 @@
-"""The losses: scores and targets of a batch in, one number to minimise out.
+"""Losses: functions of the scores and targets of a batch.
 
-All take ``valid`` ``[M]``, bool: the rows that count, where a batch of fixed capacity has rows of padding. Value and
-gradient are those of the valid rows alone, and 0 without any. Shapes do not depend on how many they are and no value is
-read, so that a loss can be captured in a CUDA graph. Scores of the other rows must be finite.
+All accept ``valid`` ``[M]``, bool: the rows that are not padding, in a batch of fixed capacity. Value and gradient are
+those of the valid rows alone, and 0 without valid rows. Shapes do not depend on their number and no value is read, so a
+loss can be captured in a CUDA graph. Scores of the other rows must be finite.
 
 Letters: M rows (nodes, edges or graphs), C classes, T targets or labels.
 """
@@ -15,12 +15,12 @@ from torch import Tensor
 
 
 def wide(scores: Tensor) -> Tensor:
-    """Half precision as float32; double precision as it is."""
+    """Converts half precision to float32; double precision is unchanged."""
     return scores if scores.dtype == torch.float64 else scores.float()
 
 
 def exact(values: Tensor) -> Tensor:
-    """Double precision, in which metrics are computed; float32 on Apple's GPUs, which have none."""
+    """Converts to double precision for metrics; float32 on Apple GPUs, which do not support double."""
     return values.float() if values.is_mps else values.double()
 
 
@@ -43,13 +43,13 @@ def weighted_cross_entropy(
     label_smoothing: float = 0.0,
     reduce: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
-    r"""Cross entropy whose class weights follow from the batch: :math:`(V - n_c) / V`, 0 for an absent class.
+    r"""Cross entropy with class weights from the batch: :math:`(V - n_c) / V`, and 0 for an absent class.
 
-    V rows, :math:`n_c` of them of class c; as in the benchmark of PATTERN and CLUSTER it is the weighted mean. A batch
-    of one class only has weight 0 throughout and loss 0 (the benchmark would divide by zero).
+    V is the number of rows, :math:`n_c` the number of rows of class c. The loss is the weighted mean, as in the
+    benchmark of PATTERN and CLUSTER. A batch of a single class has loss 0 (the benchmark would divide by zero).
 
-    Where the batch is divided between processes, ``reduce`` adds up the counts of the classes over them; the losses of
-    all processes then add up to that of the whole batch.
+    If the batch is distributed over processes, ``reduce`` adds up their class counts; the losses of all processes then
+    add up to the loss of the whole batch.
 
     Example:
         >>> scores, labels = torch.tensor([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), torch.tensor([0, 1, 1])
@@ -62,13 +62,13 @@ def weighted_cross_entropy(
     rows = count.sum().clamp(min=1)
     weight = (rows - count).to(scores.dtype) / rows * (count > 0)
     total = F.cross_entropy(scores, labels, weight=weight, reduction="sum", label_smoothing=label_smoothing)
-    # Σ over rows of their class's weight, which is 0 only where one class has all rows; total is 0 there too.
+    # Sum over rows of the weight of their class; it is 0 only if one class has all rows, and then total is 0 too.
     mass = (weight * count).sum()
     return total / torch.where(mass > 0, mass, torch.ones_like(mass))
 
 
 def binary_cross_entropy(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
-    """Mean binary cross entropy of logits and labels ``[M, T]`` over the labels that are there: NaN is a missing one.
+    """Mean binary cross entropy of logits and labels ``[M, T]``; missing labels (NaN) are ignored.
 
     Example:
         >>> missing = float("nan")
@@ -93,12 +93,12 @@ def mse(scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
 
 
 def valid_labels(labels: Tensor, valid: Tensor | None) -> Tensor:
-    """Labels ``[M]`` int64, where not valid -100, which is of no class."""
+    """Labels ``[M]`` int64; rows that are not valid get -100, which cross entropy ignores."""
     return labels.long() if valid is None else torch.where(valid, labels.long(), -100)
 
 
 def difference(scores: Tensor, targets: Tensor) -> Tensor:
-    """Scores less targets, in the precision and shape of the scores."""
+    """Scores minus targets, in the precision and shape of the scores."""
     return scores - targets.view_as(scores).to(scores.dtype)
 
 

@@ -1,10 +1,10 @@
-"""The metrics, exactly as their protocols define them.
+"""Metrics, exactly as their protocols define them.
 
-Scores and labels in, one number out: a float64 tensor without dimensions, on the device of the scores, so that a
-training loop can add it up without waiting for a GPU; ``float(...)`` reads it.
+Each metric is a function of scores and labels. The result is a 0-dimensional float64 tensor on the device of the
+scores, so a training loop can add it up without synchronising a GPU; ``float(...)`` reads it.
 
-A metric of a set is computed from sums over its rows, which are added up batch by batch (``*_sums``; ``valid`` as in
-:mod:`lrga.tasks.losses`), so that it does not depend on how the set is divided into batches.
+A metric of a set is computed from sums over its rows, added up batch by batch (``*_sums``; ``valid`` as in
+:mod:`lrga.tasks.losses`), so it does not depend on the batches.
 
 Letters: M rows (nodes, edges or graphs), C classes.
 """
@@ -21,14 +21,14 @@ from lrga.tasks.losses import difference, exact, valid_labels
 
 
 def weighted_accuracy(scores: Tensor, labels: Tensor, num_classes: int) -> Tensor:
-    """Mean over classes of recall, in percent: what PATTERN and CLUSTER report.
+    """Mean recall over classes, in percent: the metric of PATTERN and CLUSTER.
 
-    The classes are those that occur among the labels or the predictions: a class that is predicted but has no node
-    counts as recall 0, one that occurs in neither does not count. The benchmark computes this per batch and averages
-    over batches (the metric ``weighted_accuracy_by_batch`` of a task).
+    Only classes that occur among the labels or the predictions count; a class that is predicted but has no node has
+    recall 0. The benchmark computes this per batch and averages over batches (the metric
+    ``weighted_accuracy_by_batch`` of a task).
 
     Args:
-        scores: ``[M, C]``; the highest of a row is the prediction, the first of them on a tie.
+        scores: ``[M, C]``; the prediction is the class with the highest score, the first one on a tie.
         labels: ``[M]`` integers below ``num_classes``.
         num_classes: C.
 
@@ -47,7 +47,7 @@ def weighted_accuracy(scores: Tensor, labels: Tensor, num_classes: int) -> Tenso
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
-    """Fraction of rows whose highest score (the first of them on a tie) is their label's.
+    """Fraction of rows whose prediction (the highest score, the first one on a tie) is the label.
 
     Example:
         >>> float(accuracy(torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([0, 0])))
@@ -58,10 +58,10 @@ def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def f1_positive(scores: Tensor, labels: Tensor) -> Tensor:
-    """F1 of class 1 of two: 2 TP / (2 TP + FP + FN), and 0 where class 1 is neither there nor predicted.
+    """F1 of class 1 of two classes: 2 TP / (2 TP + FP + FN), and 0 if class 1 neither occurs nor is predicted.
 
     Args:
-        scores: ``[M, 2]``; the higher of a row is the prediction, class 0 on a tie.
+        scores: ``[M, 2]``; the prediction is the class with the higher score, class 0 on a tie.
         labels: ``[M]``, 0 or 1.
 
     Example:
@@ -78,7 +78,7 @@ def f1_positive(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def mae(scores: Tensor, targets: Tensor) -> Tensor:
-    """Mean absolute error over all entries; ``[M, 1]`` beside ``[M]`` is the same thing.
+    """Mean absolute error over all entries; ``[M, 1]`` and ``[M]`` may be combined.
 
     Example:
         >>> float(mae(torch.tensor([[1.0], [3.0]]), torch.tensor([1.0, 2.0])))
@@ -97,7 +97,7 @@ def mae(scores: Tensor, targets: Tensor) -> Tensor:
 
 
 def recall_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
-    """``[3, C]``: rows of each class, those of them that are found, and how often the class is predicted."""
+    """``[3, C]``: numbers of rows, of correctly predicted rows, and of predictions of each class."""
     every = torch.arange(scores.size(1), device=scores.device)
     is_label = valid_labels(labels, valid).unsqueeze(1) == every  # [M, C]
     is_prediction = scores.argmax(dim=1, keepdim=True) == every
@@ -107,43 +107,43 @@ def recall_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> 
 
 
 def mean_recall(sums: Tensor) -> Tensor:
-    """The weighted accuracy in percent from :func:`recall_sums`; 0 without any row."""
+    """The weighted accuracy in percent from :func:`recall_sums`; 0 without rows."""
     count, found, predicted = sums
     occurs = (count > 0) | (predicted > 0)
     return 100.0 * (exact(found) / count.clamp(min=1)).sum() / occurs.sum().clamp(min=1)
 
 
 def accuracy_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
-    """``[2]``: rows whose highest score is their label's, and rows."""
+    """``[2]``: number of correct predictions, and number of rows."""
     correct = scores.argmax(dim=1) == labels
     return _sums(correct, torch.ones_like(correct), valid)
 
 
 def f1_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
-    """``[2]``: twice the rows of class 1 that are found, and rows of class 1 plus rows predicted to be."""
+    """``[2]``: twice the true positives of class 1, and rows of class 1 plus predictions of class 1."""
     predicted, positive = scores.argmax(dim=1) == 1, labels == 1
     return _sums(2 * (predicted & positive), predicted.long() + positive, valid)
 
 
 def absolute_sums(scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
-    """``[2]``: absolute errors added up, and their number."""
+    """``[2]``: sum of the absolute errors, and their number."""
     errors = difference(exact(scores), targets).abs()
     return _sums(errors, torch.ones_like(errors), valid)
 
 
 def squared_sums(scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
-    """``[2]``: squared errors added up, and their number."""
+    """``[2]``: sum of the squared errors, and their number."""
     errors = difference(exact(scores), targets).square()
     return _sums(errors, torch.ones_like(errors), valid)
 
 
 def share(sums: Tensor, scale: float = 1.0) -> Tensor:
-    """The first number, times ``scale``, divided by the second; 0 where both are."""
+    """The first number times ``scale``, divided by the second; 0 if both are 0."""
     return scale * exact(sums[0]) / sums[1].clamp(min=1)
 
 
 def _sums(above: Tensor, below: Tensor, valid: Tensor | None) -> Tensor:
-    """Both added up over the valid rows of ``[M]`` or ``[M, T]``."""
+    """Sums of both over the valid rows of ``[M]`` or ``[M, T]``."""
     if valid is not None:
         counts = valid.view(-1, *[1] * (above.dim() - 1))
         above, below = torch.where(counts, above, 0), torch.where(counts, below, 0)
@@ -151,9 +151,9 @@ def _sums(above: Tensor, below: Tensor, valid: Tensor | None) -> Tensor:
 
 
 def hits_at_k(positive_scores: Tensor, negative_scores: Tensor, k: int) -> Tensor:
-    """Fraction of positive scores strictly above the k-th best negative one; 1 with fewer than k negatives (OGB).
+    """Fraction of positive scores strictly above the k-th highest negative score; 1 with fewer than k negatives (OGB).
 
-    NaN cannot be ranked and is refused; on a GPU, which is not waited for, it makes the result NaN.
+    NaN cannot be ranked and raises an error; on a GPU, which is not synchronised, the result is NaN instead.
 
     Example:
         >>> float(hits_at_k(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([0.5, 0.3, 0.2]), 1))
@@ -174,14 +174,14 @@ def _classified(scores: Any, labels: Any) -> tuple[Tensor, Tensor]:
     scores, labels = torch.as_tensor(scores), torch.as_tensor(labels)
     if scores.dim() != 2:
         raise ShapeError(
-            "scores of shape [M, C]", f"shape {list(scores.shape)}", "pass one row each, one score per class"
+            "scores of shape [M, C]", f"shape {list(scores.shape)}", "pass one row per sample and one score per class"
         )
     if labels.dim() == 2 and labels.size(1) == 1:
         labels = labels.squeeze(1)
     if labels.shape != scores.shape[:1]:
         got = f"shape {list(labels.shape)}"
         raise ShapeError(
-            f"labels of shape [{scores.size(0)}], one for each row of scores", got, "pass one label for each"
+            f"labels of shape [{scores.size(0)}], one for each row of scores", got, "pass one label per row"
         )
     if labels.is_floating_point() or labels.is_complex():
         raise DTypeError("integer labels", str(labels.dtype), "call labels.long()")
@@ -204,18 +204,18 @@ def _real(name: str, values: Any) -> Tensor:
 
 def _check_not_empty(values: Tensor) -> None:
     if values.numel() == 0:
-        raise ShapeError("at least one row to score", f"shape {list(values.shape)}", "leave empty batches out")
+        raise ShapeError("at least one row to score", f"shape {list(values.shape)}", "skip empty batches")
 
 
 def mrr(positive: Tensor, negative: Tensor) -> Tensor:
     """Mean reciprocal rank of each positive among negatives.
 
-    The rank is the mean of the optimistic one (behind the negatives that score more) and the pessimistic one (behind
-    those that score as much, too), as in OGB's evaluator.
+    The rank is the mean of the optimistic rank (behind negatives with a higher score) and the pessimistic rank (behind
+    negatives with an equal score too), as in OGB's evaluator.
 
     Args:
         positive: ``[P]``.
-        negative: ``[P, M]``, a row for each positive, or ``[M]``, the same for all.
+        negative: ``[P, M]``, one row for each positive, or ``[M]``, shared by all.
 
     Example:
         >>> float(mrr(torch.tensor([0.9, 0.5]), torch.tensor([0.7, 0.5, 0.1])))  # ranks 1 and 2.5
@@ -231,14 +231,14 @@ def mrr(positive: Tensor, negative: Tensor) -> Tensor:
         above = (negative > positive.unsqueeze(1)).sum(1)
         as_high = (negative >= positive.unsqueeze(1)).sum(1)
     else:
-        ordered = negative.sort().values  # two searches in place of P × M comparisons
+        ordered = negative.sort().values  # two searches instead of P × M comparisons
         above = ordered.numel() - torch.searchsorted(ordered, positive, right=True)
         as_high = ordered.numel() - torch.searchsorted(ordered, positive, right=False)
     return (1.0 / (0.5 * exact(above + as_high) + 1.0)).mean()
 
 
 def auc(positive: Tensor, negative: Tensor) -> Tensor:
-    """Area under the ROC curve: the chance that a positive scores above a negative, ties counting half.
+    """Area under the ROC curve: the probability that a positive scores above a negative; ties count half.
 
     Example:
         >>> float(auc(torch.tensor([0.9, 0.5]), torch.tensor([0.5, 0.1])))
@@ -246,18 +246,18 @@ def auc(positive: Tensor, negative: Tensor) -> Tensor:
     """
     positive, negative = _ranked(positive, negative)
     if negative.numel() == 0:
-        raise ShapeError("at least one negative score", "none", "pass the scores of some pairs that are no edge")
+        raise ShapeError("at least one negative score", "none", "pass the scores of some negative pairs")
     ordered = negative.flatten().sort().values
     below = torch.searchsorted(ordered, positive, right=False) + torch.searchsorted(ordered, positive, right=True)
     return 0.5 * exact(below).mean() / ordered.numel()
 
 
 def roc_auc(scores: Tensor, labels: Tensor) -> Tensor:
-    """Area under the ROC curve of each label, the mean over those that have both classes.
+    """Area under the ROC curve, averaged over the labels that have both classes.
 
     Args:
-        scores: ``[N, T]`` or ``[N]``; also ``[N, 2]`` of two classes, with labels ``[N]``.
-        labels: As many, 1 or 0, NaN where one is missing.
+        scores: ``[N, T]`` or ``[N]``; or ``[N, 2]`` for two classes, with labels ``[N]``.
+        labels: Labels 1 or 0 of the same shape, NaN if missing.
 
     Example:
         >>> scores, missing = torch.tensor([[0.1, 0.9], [0.4, 0.8], [0.3, 0.7]]), float("nan")
@@ -268,7 +268,7 @@ def roc_auc(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def average_precision(scores: Tensor, labels: Tensor) -> Tensor:
-    """Average precision of each label, the mean over those that have both classes; arguments as :func:`roc_auc`.
+    """Average precision, averaged over the labels that have both classes; arguments as in :func:`roc_auc`.
 
     Example:
         >>> float(average_precision(torch.tensor([0.9, 0.8, 0.3]), torch.tensor([1, 0, 0])))
@@ -278,10 +278,10 @@ def average_precision(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def _average_precision(positive: Tensor, negative: Tensor) -> Tensor:
-    """The sum over thresholds of precision times what recall gains there; equal scores have one threshold."""
+    """The sum over thresholds of precision times the increase in recall; equal scores share one threshold."""
     positive, negative = _ranked(positive, negative)
     ordered, order = torch.cat([positive, negative]).sort(descending=True)
-    is_last = torch.cat([ordered[1:] != ordered[:-1], ordered.new_ones(1, dtype=torch.bool)])  # of its equals
+    is_last = torch.cat([ordered[1:] != ordered[:-1], ordered.new_ones(1, dtype=torch.bool)])  # of equal scores
     found = (order < positive.numel()).cumsum(0)[is_last]
     seen = torch.arange(1, ordered.numel() + 1, device=ordered.device)[is_last]
     gained = found.diff(prepend=found.new_zeros(1))
@@ -292,26 +292,26 @@ def _mean_over_labels(metric: Callable[[Tensor, Tensor], Tensor], scores: Tensor
     scores, labels = torch.as_tensor(scores), torch.as_tensor(labels)
     check_same_device(scores=scores, labels=labels)
     if scores.dim() == 2 and scores.size(1) == 2 and labels.shape in ((scores.size(0),), (scores.size(0), 1)):
-        scores = exact(scores[:, 1]) - exact(scores[:, 0])  # of class 1 above class 0
+        scores = exact(scores[:, 1]) - exact(scores[:, 0])  # class 1 minus class 0
     scores, labels = (values.view(-1, 1) if values.dim() == 1 else values for values in (scores, labels))
     if scores.dim() != 2 or scores.shape != labels.shape:
         got = f"shapes {list(scores.shape)} and {list(labels.shape)}"
         raise ShapeError("scores and labels of one shape, [N] or [N, T]", got, "pass one score for each label")
     if bool(((labels != 0) & (labels != 1) & (labels == labels)).any()):
-        raise DataError("labels 0 and 1, NaN where one is missing", "others", "number the two classes 0 and 1")
+        raise DataError("labels 0 and 1, or NaN if missing", "other values", "number the two classes 0 and 1")
     values = []
     for score, label in zip(scores.unbind(1), labels.unbind(1), strict=True):
         positive, negative = score[label == 1], score[label == 0]
         if positive.numel() and negative.numel():
             values.append(metric(positive, negative))
     if not values:
-        remedy = "divide the data so that both classes are in every split, or choose another metric"
+        remedy = "split the data so that both classes are in every split, or choose another metric"
         raise DataError("both classes of at least one label", f"one class in {scores.size(0)} rows", remedy)
     return torch.stack(values).mean()
 
 
 def _ranked(positive: Tensor, negative: Tensor, *, wait: bool = True) -> tuple[Tensor, Tensor]:
-    """Scores ``[P]`` and those of the negatives, checked; NaN on a GPU only where it may be waited for."""
+    """Checks positive scores ``[P]`` and negative scores; on a GPU, NaN is checked only if ``wait``."""
     positive, negative = torch.as_tensor(positive), torch.as_tensor(negative)
     check_same_device(positive=positive, negative=negative)
     for name, scores in (("positive", positive), ("negative", negative)):
@@ -319,8 +319,8 @@ def _ranked(positive: Tensor, negative: Tensor, *, wait: bool = True) -> tuple[T
             raise DTypeError(f"{name} scores that are numbers", str(scores.dtype), "pass real scores")
         if (wait or may_read_values(scores)) and bool(scores.isnan().any()):
             got = f"NaN among the {name} scores"
-            raise NonFiniteError("scores that can be compared", got, "look at the loss: training has diverged")
+            raise NonFiniteError("scores that can be compared", got, "check the loss: training has diverged")
     if positive.numel() == 0:
-        raise ShapeError("at least one positive score", "none", "leave empty splits out")
+        raise ShapeError("at least one positive score", "none", "skip empty splits")
     dtype = torch.promote_types(positive.dtype, negative.dtype)
     return positive.flatten().to(dtype), negative.to(dtype)

@@ -1,4 +1,4 @@
-"""What is predicted, what is minimised, and how it is scored."""
+"""Tasks: level and kind of the predictions, loss and metric."""
 
 import math
 import re
@@ -23,27 +23,27 @@ from lrga.tasks.metrics import share
 
 LEVELS = ("node", "graph", "edge")
 KINDS = ("classification", "multilabel", "regression")
-DEFAULTS = {  # loss and metric of a kind
+DEFAULTS = {  # default loss and metric of each kind
     "classification": ("cross_entropy", "accuracy"),
     "multilabel": ("binary_cross_entropy", "average_precision"),
     "regression": ("l1", "mae"),
 }
-BY_BATCH = "_by_batch"  # ends the names of the benchmark's metrics, which are means over batches
+BY_BATCH = "_by_batch"  # suffix of the benchmark's metrics, which are means over batches
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric by name: what computes it from scores and targets, and how it reads.
+    """A metric: how it is computed and displayed.
 
     Attributes:
-        name: As in tables: ``"accuracy (%)"``.
-        function: From what :attr:`sums` gave, added up over all batches, to the number. Without ``sums`` from scores
-            and targets of all rows at once, which a ranking needs (of links: from scores of true and of false pairs).
-        kinds: Of the tasks it scores.
-        higher_is_better: Direction.
-        sums: ``(scores, targets, valid) → numbers`` of a batch that are added up.
-        by_batch: Whether ``sums`` is the metric of a batch, and the mean over batches is reported.
-        decimals: Digits worth printing.
+        name: Name in tables: ``"accuracy (%)"``.
+        function: Computes the metric from the total of :attr:`sums` over all batches. Without ``sums`` (rankings) it
+            takes scores and targets of all rows at once, or scores of positive and negative pairs of links.
+        kinds: Kinds of tasks that the metric supports.
+        higher_is_better: Whether higher values are better.
+        sums: ``(scores, targets, valid) → sums`` of a batch.
+        by_batch: Whether ``sums`` is the metric of a batch, so that the mean over batches is reported.
+        decimals: Number of decimals to print.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Metric:
 
 
 def number_format(value: float, decimals: int) -> str:
-    """How to print numbers such as ``value``: with ``decimals``, or with four digits where those show too little.
+    """The format for numbers such as ``value``: ``decimals`` decimals, or four digits if that shows too little.
 
     Example:
         >>> [f"{value:{number_format(value, 3)}}" for value in (0.2563, 8400.0, 1.2345e-6, 8.4e36)]
@@ -78,7 +78,7 @@ class _Metrics(dict[str, Metric]):
 
 
 def _by_batch(metric: Metric) -> Metric:
-    """The mean over batches of a metric; it stands under the same heading."""
+    """The mean of a metric over batches; it has the same name in tables."""
     assert metric.sums is not None
     own, sums = metric.function, metric.sums
     return replace(metric, sums=lambda *rows: own(sums(*rows)), function=lambda mean: mean, by_batch=True)
@@ -103,9 +103,9 @@ METRICS: dict[str, Metric] = _Metrics(
         "rmse": Metric("RMSE", lambda sums: share(sums).sqrt(), _NUMBERS, False, metrics.squared_sums, decimals=3),
         "roc_auc": Metric("ROC-AUC", metrics.roc_auc, _LABELS, True, decimals=3),
         "average_precision": Metric("average precision", metrics.average_precision, _LABELS, True, decimals=3),
-        # of the benchmark of PATTERN, CLUSTER, ZINC and TSP: they depend on the batch size of the evaluation
+        # metrics of the benchmark (PATTERN, CLUSTER, ZINC, TSP): they depend on the batch size of the evaluation
         **{name + BY_BATCH: _by_batch(metric) for name, metric in _OF_SETS.items()},
-        # of scores of true and of false pairs (lrga.tasks.task)
+        # metrics of scores of positive and negative pairs (lrga.tasks.task)
         **{f"hits@{k}": _hits(k) for k in (1, 3, 5, 10, 20, 30, 50, 100)},
         "mrr": Metric("MRR", metrics.mrr, ("link",), True, decimals=3),
         "auc": Metric("AUC", metrics.auc, ("link",), True, decimals=3),
@@ -114,10 +114,10 @@ METRICS: dict[str, Metric] = _Metrics(
 
 
 class _Scored:
-    """What all tasks share: a metric by name, and JSON."""
+    """Common part of all tasks: a metric by name, and JSON."""
 
     metric: str
-    _needed: ClassVar[frozenset[str]] = frozenset()  # keys that every version wrote
+    _needed: ClassVar[frozenset[str]] = frozenset()  # keys that every version writes
 
     @property
     def metric_facts(self) -> Metric:
@@ -131,41 +131,41 @@ class _Scored:
         return value > than if self.metric_facts.higher_is_better else value < than
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; :meth:`from_json` reads them."""
+        """JSON values for :meth:`from_json`."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
         plain = {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
         return {key: v for key, v in plain.items() if v is not None or not key.startswith("target_")}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The task that :meth:`to_json` wrote."""
+        """Reads the values of :meth:`to_json`."""
         known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
-        if "average" in values:  # as version 0.1 wrote it
+        if "average" in values:  # format of version 0.1
             check_choice("average", values["average"], ("batches", "samples"))
             suffix = BY_BATCH if values["average"] == "batches" else ""
             values = {key: v for key, v in values.items() if key != "average"}
             values["metric"] = f"{values.get('metric')}{suffix}"
         if set(values) - known or not cls._needed <= set(values):
-            raise OptionError(f"a task with {', '.join(sorted(known))}", ", ".join(sorted(values)), "keep these keys")
+            raise OptionError(f"a task with {', '.join(sorted(known))}", ", ".join(sorted(values)), "use these keys")
         return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task(_Scored):
-    """A supervised task on graphs; :func:`~lrga.tasks.task.task_of` gives that of a data set.
+    """A supervised task on graphs; :func:`~lrga.tasks.task.task_of` returns the task of a data set.
 
     Attributes:
-        level: ``"node"``, ``"graph"`` or ``"edge"``: what one prediction belongs to.
-        kind: ``"classification"`` (one of several classes), ``"multilabel"`` (labels that are there or not, each 1 or
-            0, or NaN where it is missing) or ``"regression"``.
-        out_channels: Classes, labels, or numbers to predict: the width of a model's output.
-        loss: Name of a loss, by default that of the kind (:data:`DEFAULTS`).
-        metric: Name of a metric of :data:`METRICS`, by default that of the kind.
-        classes: Names of the classes or labels, where they have any.
-        target_mean: Of each number to predict, where the targets are standardised: subtracted before the division.
-        target_std: What the targets are divided by. Losses are minimised in standardised units, and reported, as
-            metrics and predictions are, in those of the data.
-        label_smoothing: Fraction of the weight of the true class that is spread over all classes (cross entropy).
+        level: Level of a prediction: ``"node"``, ``"graph"`` or ``"edge"``.
+        kind: ``"classification"`` (one of several classes), ``"multilabel"`` (several labels, each 1 or 0, or NaN if
+            missing) or ``"regression"``.
+        out_channels: Number of classes, labels or values to predict: the width of a model's output.
+        loss: Name of a loss, by default the one of the kind (:data:`DEFAULTS`).
+        metric: Name of a metric in :data:`METRICS`, by default the one of the kind.
+        classes: Names of the classes or labels, if any.
+        target_mean: Mean of each target, if targets are standardised.
+        target_std: Standard deviation of each target. Training uses standardised units; reported losses, metrics and
+            predictions are in the units of the data.
+        label_smoothing: Fraction of the weight of the true class to spread over all classes (cross entropy).
 
     Example:
         >>> task = Task(level="graph", kind="regression", out_channels=1)
@@ -194,16 +194,16 @@ class Task(_Scored):
         check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if self.kind in m.kinds))
         of_two = self.metric.removesuffix(BY_BATCH) in ("f1_positive", "roc_auc", "average_precision")
         if self.kind == "classification" and of_two and self.out_channels != 2:
-            raise OptionError(f"two classes for the metric {self.metric}", str(self.out_channels), "take accuracy")
+            raise OptionError(f"two classes for the metric {self.metric}", str(self.out_channels), "use accuracy")
         if self.classes is not None and len(self.classes) != self.out_channels:
             got = f"{len(self.classes)} names"
-            raise OptionError(f"a name for each of {self.out_channels} classes", got, "name every class once")
+            raise OptionError(f"a name for each of {self.out_channels} classes", got, "pass one name per class")
         self._check_scale()
         smoothing = self.label_smoothing
         if not isinstance(smoothing, int | float) or not 0 <= smoothing < 1 or isinstance(smoothing, bool):
-            raise OptionError("label_smoothing from 0 to below 1", repr(smoothing), "choose for example 0.1")
+            raise OptionError("label_smoothing of at least 0 and below 1", repr(smoothing), "pass for example 0.1")
         if smoothing and self.kind != "classification":
-            raise OptionError("a task of classes for label_smoothing", f"a {self.kind} task", "leave it out")
+            raise OptionError("a classification task for label_smoothing", f"a {self.kind} task", "omit it")
 
     def _check_scale(self) -> None:
         if self.target_mean is None and self.target_std is None:
@@ -211,13 +211,13 @@ class Task(_Scored):
         mean, std = self.target_mean or (), self.target_std or ()
         good = self.kind == "regression" and len(mean) == len(std) == self.out_channels
         if not good or not all(map(math.isfinite, (*mean, *std))) or min(std) <= 0:
-            expected = f"target_mean and target_std, {self.out_channels} finite numbers each, of a regression"
-            raise OptionError(expected, f"{mean} and {std}", "give both, with deviations above 0, or none")
+            expected = f"target_mean and target_std of a regression, {self.out_channels} finite numbers each"
+            raise OptionError(expected, f"{mean} and {std}", "pass both, with positive deviations, or neither")
 
     def select(self, output: Tensor, batch: PackedBatch, *, masked: bool = False) -> tuple[Tensor, Tensor]:
-        """Scores and targets of a batch, ``[M, out_channels]`` and ``[M]`` (or as wide).
+        """Scores ``[M, out_channels]`` and targets ``[M]`` or ``[M, out_channels]`` of a batch.
 
-        With ``masked``, only those where the attribute ``mask`` of the batch is true; of a sample only its seeds.
+        With ``masked``, only rows where the attribute ``mask`` of the batch is true; for a sample, only its seeds.
         """
         rows = {"node": batch.num_nodes, "graph": batch.num_graphs, "edge": batch.num_edges}[self.level]
         targets = self._targets(output, batch.y, rows)
@@ -229,27 +229,25 @@ class Task(_Scored):
         return output, targets
 
     def select_padded(self, output: Tensor, batch: PaddedBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores and targets of a batch with padding, and which of the rows count, bool ``[M]``."""
+        """Scores and targets of a padded batch, and a bool mask ``[M]`` of the rows that count."""
         valid = batch.valid(self.level)
         if self.level == "graph" and output.size(0) == batch.num_graphs:
-            output = output[:-1]  # without the dummy, which has no target
+            output = output[:-1]  # without the dummy graph, which has no target
         return output, self._targets(output, batch.y, valid.size(0)), valid
 
     def _targets(self, output: Tensor, y: Tensor | None, rows: int) -> Tensor:
         if y is None:
-            raise DataError("targets (y) to train or evaluate on", "graphs without any", "give y to every graph")
+            raise DataError("targets (y) to train or evaluate on", "graphs without targets", "set y in every graph")
         width = 1 if self.kind == "classification" else self.out_channels
         if output.shape != (rows, self.out_channels) or y.numel() != rows * width:
             got = f"an output of shape {list(output.shape)} and targets of shape {list(y.shape)}"
-            raise ShapeError(
-                f"{rows} rows, one for each {self.level}", got, f"train a model of {self.level}s on this set"
-            )
+            raise ShapeError(f"{rows} rows, one for each {self.level}", got, f"use a model that predicts {self.level}s")
         return y.view(rows) if self.kind == "classification" else y.view(rows, width)
 
     def loss_of(self, scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
-        """What training minimises; 0 (with a gradient of 0) where a batch has no target.
+        """The training loss; 0 (with a gradient of 0) for a batch without targets.
 
-        With ``valid`` ``[M]`` only the rows where it is true, in shapes that do not depend on how many they are.
+        With ``valid`` ``[M]`` only rows where it is true count; shapes do not depend on their number.
         """
         if valid is None and scores.size(0) == 0:
             return scores.sum() * 0.0
@@ -257,14 +255,14 @@ class Task(_Scored):
         return LOSSES[self.kind][self.loss](scores, targets, valid, **options)
 
     def score(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """The metric of these rows as it is reported."""
+        """The reported metric of these rows."""
         metric, scores = self.metric_facts, scores.detach()
         rows = (scores, targets) if metric.sums is None else (metric.sums(scores, targets, None),)
         return metric.function(*rows)
 
 
 def task_of(name: str) -> Task:
-    """The task of a data set known by name, with its usual loss and metric.
+    """The task of a named data set, with its usual loss and metric.
 
     Example:
         >>> task_of("zinc").loss, task_of("zinc").metric
@@ -275,17 +273,17 @@ def task_of(name: str) -> Task:
 
 
 def task_of_custom(data: OwnData) -> Task:
-    """The task of a user's own data, with the loss and metric of its kind."""
+    """The task of a user's own data, with the default loss and metric of its kind."""
     return Task(level=data.level, kind=data.task, out_channels=data.num_outputs, classes=data.classes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkTask(_Scored):
-    """Which pairs of nodes are edges?
+    """Link prediction: which pairs of nodes are edges.
 
     Attributes:
         metric: ``"hits@20"`` (or any other number), ``"mrr"`` or ``"auc"``.
-        negatives: What training takes for no edge: ``"uniform"`` random pairs, or pairs that are ``"no_edge"``.
+        negatives: Negative pairs for training: ``"uniform"`` random pairs, or ``"no_edge"`` for non-edges only.
 
     Example:
         >>> import torch
@@ -304,12 +302,12 @@ class LinkTask(_Scored):
             check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if "link" in m.kinds))
         check_choice("negatives", self.negatives, NEGATIVES)
         if (self.level, self.kind) != ("link", "link"):
-            raise OptionError("level and kind 'link'", f"{self.level!r} and {self.kind!r}", "leave them out")
+            raise OptionError("level and kind 'link'", f"{self.level!r} and {self.kind!r}", "omit them")
 
     def score(self, positive: Tensor, negative: Tensor) -> Tensor:
-        """The metric from scores of true and false pairs."""
+        """The metric from scores of positive and negative pairs."""
         return self.metric_facts.function(positive, negative)
 
     def loss_of(self, positive: Tensor, negative: Tensor) -> Tensor:
-        """Cross entropy: mean over the true pairs plus mean over the false ones."""
+        """Cross entropy: mean over the positive pairs plus mean over the negative pairs."""
         return F.softplus(-positive).mean() + F.softplus(negative).mean()

@@ -1,7 +1,8 @@
-"""The theory of the paper as running code, and the Weisfeiler–Lehman tests it speaks of.
+"""The theory of the paper as code, and the Weisfeiler–Lehman tests that it uses.
 
-Tests of isomorphism: :func:`distinguishes`, :func:`compare`, :func:`refine`, :func:`stable_colouring`,
-:func:`verdict_matrix`, on graphs read by :func:`as_graph` and :func:`read_graphs`; hard graphs in :func:`zoo`.
+Isomorphism tests: :func:`distinguishes`, :func:`compare`, :func:`refine`, :func:`stable_colouring` and
+:func:`verdict_matrix`. :func:`as_graph` and :func:`read_graphs` read graphs; :func:`zoo` has graphs that are hard to
+distinguish.
 
 The paper's statements: :mod:`~lrga.theory.bounds` (propositions 1 and 2), :mod:`~lrga.theory.kernels` (propositions 3
 and 5, the 2-FWL update) and :mod:`~lrga.theory.factorization` (section 3, proposition 4, theorem 1);

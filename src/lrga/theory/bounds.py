@@ -1,20 +1,19 @@
-"""What random features give (propositions 1 and 2), with the bounds of the appendix.
+"""Random features (propositions 1 and 2), with the bounds of the appendix.
 
-Proposition 1, its appendix: how many random features make (1/d) R Rᵀ ≈ I, by Hoeffding's inequality.
+Proposition 1, appendix: the number of random features for (1/d) R Rᵀ ≈ I, by Hoeffding's inequality.
 
 R is ``[n, d]`` with independent entries of mean 0 and variance 1, bounded by M/2 in absolute value. The paper bounds
 
     P(|(1/d) Σ_l R_il R_jl − I_ij| ≥ t) ≤ 2 exp(−2 d t² / M⁴)
 
-and, over all entries, by n² times as much. A product of two entries lies in [−M²/4, M²/4], an interval of length M²/2,
-not M²: Hoeffding gives the exponent −8 d t² / M⁴ even. The paper's bound is right but loose by this factor of four;
-functions here return the paper's form, and with ``sharp=True`` the one that the argument yields (which also counts
-(i, j) and (j, i) once, and takes ‖·‖_F ≤ n max|·| where the paper has n²).
+and, for all entries together, n² times this. A product of two entries is in [−M²/4, M²/4], an interval of length M²/2,
+not M². Hoeffding's inequality therefore gives the exponent −8 d t² / M⁴: the paper's bound is correct, but its exponent
+is a factor of four too small. Functions here return the paper's bound. With ``sharp=True`` they return the sharper one,
+which also counts (i, j) and (j, i) once and uses ‖·‖_F ≤ n max|·| instead of n².
 
-Proposition 1: one layer of message passing and a DeepSets network compute graph functions, here the triangles.
+Proposition 1: one message-passing layer and a DeepSets network compute graph functions, here the number of triangles.
 
-The layer gives every node [x_i, r_i, (AR)_i]; the DeepSets network, Σ_i φ(·) and then ρ, sees a set of nodes only.
-With
+The layer computes [x_i, r_i, (AR)_i] for every node. The DeepSets network ρ(Σ_i φ(·)) sees only the set of nodes. With
 
     φ(x_i, r_i, (AR)_i) = (AR)_i r_iᵀ,    S = Σ_i φ = (AR)ᵀ R = Rᵀ A R  (for undirected graphs),    ρ(S) = tr(S³) / 6
 
@@ -22,9 +21,10 @@ it computes tr((Rᵀ A R)³)/6 = tr((A R Rᵀ)³)/6 ≈ tr(A³)/6, the number of
 
 Proposition 2: networks with random features are permutation equivariant in expectation.
 
-For a graph with adjacency A and a permutation P, GNN(P[X, R], P A Pᵀ) = P GNN([X, R], A); and P R has the law of R. So
-the expectations over R of RGNN(P A Pᵀ) and of P RGNN(A) agree, and averages over s independent draws differ by
-O(s^(-1/2)). Features that are drawn once and held (node identifiers) have no such property: their gap stays.
+For a graph with adjacency A and a permutation P, GNN(P[X, R], P A Pᵀ) = P GNN([X, R], A), and P R has the same
+distribution as R. So the expectations over R of RGNN(P A Pᵀ) and P RGNN(A) are equal, and averages over s independent
+draws differ by O(s^(-1/2)). Features that are drawn once and fixed (node identifiers) do not have this property: their
+gap does not shrink.
 """
 
 import math
@@ -38,7 +38,7 @@ from lrga.errors import OptionError
 from lrga.nn.random_features import DISTRIBUTIONS, RandomFeatures
 from lrga.theory.labelled import GraphLike, LabelledGraph, as_graph
 
-# Twice the largest absolute value at variance 1.
+# Twice the largest absolute value, for variance 1.
 RANGES = {"rademacher": 2.0, "uniform": 2 * math.sqrt(3)}
 _CHUNK = 2**24  # random numbers drawn at once
 
@@ -50,7 +50,7 @@ def entry_bound(channels: int, deviation: float, width: float, *, sharp: bool = 
         channels: d.
         deviation: t.
         width: M, twice the largest absolute value of an entry of R.
-        sharp: The exponent that Hoeffding's inequality gives, instead of the paper's.
+        sharp: Whether to use the exponent of Hoeffding's inequality instead of the paper's.
     """
     _check_positive(channels=channels, deviation=deviation)
     _check_width(width)
@@ -119,7 +119,7 @@ def observed_deviation(
     """How often (1/d) R Rᵀ deviates by ``deviation`` or more, over many draws of R.
 
     Returns:
-        The share for the entry (0, 1), and for any entry at all.
+        The frequency for the entry (0, 1), and for any of the entries.
     """
     _check_positive(channels=channels, deviation=deviation, trials=trials)
     if num_nodes < 2:
@@ -144,20 +144,20 @@ def _check_positive(**values: float) -> None:
 
 
 def _check_width(width: float) -> None:
-    # |x| < M/2 and E x² = 1 leave no room below 2.
+    # |x| < M/2 and E x² = 1 imply M ≥ 2.
     if not isinstance(width, int | float) or not width >= 2:
         expected = "width M of 2 or more (entries of variance 1 reach at least ±1)"
-        raise OptionError(expected, repr(width), "±1 has 2, uniform has 3.47")
+        raise OptionError(expected, repr(width), "use 2 for ±1, 3.47 for uniform")
 
 
 class TriangleDeepSets(nn.Module):
     """DeepSets with constructed weights: a linear layer, squares, a linear layer, the sum over nodes, tr(S³)/6.
 
-    Products are made of squares, a r = ((a + r)² − (a − r)²) / 4, so that φ is a two-layer network.
+    Products are computed from squares, a r = ((a + r)² − (a − r)²) / 4, so φ is a two-layer network.
 
     Args:
         channels: d.
-        num_features: F, columns of X, which triangles do not need.
+        num_features: F, the number of columns of X, which are not used.
 
     Shapes:
         - h: ``[n, F + 2d]``, the columns [X, R, AR]
@@ -209,7 +209,7 @@ def triangle_error(
     graph = as_graph(graph)
     exact = count_triangles(graph)
     if not exact:
-        raise OptionError("a graph with triangles", "none", "the error is relative to their number")
+        raise OptionError("a graph with triangles", "none", "use another graph: the error is relative to their number")
     adjacency = torch.from_numpy(graph.adjacency()).to(torch.float64)
     drawn = DISTRIBUTIONS[distribution](trials * graph.num_nodes, channels, generator=generator).to(torch.float64)
     drawn = drawn.view(trials, graph.num_nodes, channels)
@@ -218,7 +218,7 @@ def triangle_error(
     return float((estimate / exact - 1).square().mean().sqrt())
 
 
-_COPIES = 256  # graphs side by side in one pass
+_COPIES = 256  # copies of the graph in one pass
 
 
 def equivariance_gap(
@@ -228,15 +228,15 @@ def equivariance_gap(
 
     Args:
         graph: Any graph that :func:`lrga.theory.as_graph` reads.
-        samples: Draws that each of the two averages is taken over.
+        samples: Number of draws in each of the two averages.
         channels: Random features per node.
-        held: Draw the features once and keep them (node identifiers), for comparison.
-        generator: Source of the draws, of the network's weights and of the permutation.
+        held: Draw the features once and fix them (node identifiers), for comparison.
+        generator: Source of the features, the weights of the network and the permutation.
     """
     graph = as_graph(graph)
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     layers = [GraphConv(channels, 16, aggr="mean"), GraphConv(16, 1, aggr="mean")]
-    calls = [call for layer in layers for call in ((layer, "x, edge_index -> x"), nn.Tanh())]  # bounded averages settle
+    calls = [call for layer in layers for call in ((layer, "x, edge_index -> x"), nn.Tanh())]  # bounded outputs
     model = Sequential("x, edge_index", calls)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -249,7 +249,7 @@ def equivariance_gap(
 
 
 def _mean_output(network: nn.Module, graph: LabelledGraph, samples: int) -> Tensor:
-    """Average over draws, many at a time: copies of the graph side by side, each with random features of its own."""
+    """Average over draws: many copies of the graph in one batch, each with its own random features."""
     edge_index = torch.stack([torch.from_numpy(graph.source), torch.from_numpy(graph.target)])
     total, left = torch.zeros(graph.num_nodes), samples
     while left:

@@ -12,9 +12,9 @@ of the product kernel on the blocks s_1 … s_d and φ_β that on t_1 … t_d, Y
 with m1 = ψ_β, m2 = φ_β, m3 = ψ_γ, m4 = φ_γ, the two parts of LRGA's output are a node factorisation of η^(-1) Y^β Y^γ,
 where η = (1/n) Σ_ij Y^β_ij.
 
-The paper says that η "has no theoretical influence", 2-FWL being insensitive to global scaling. That is so within one
-graph; between graphs η differs, and a single head can lose what told them apart: on regular graphs of any degree,
-A·J / η is the all-ones matrix. Several heads mend it: those with β = 0 have η = n and tell Σ Y^γ.
+The paper says that η "has no theoretical influence", because 2-FWL is insensitive to global scaling. This holds within
+one graph. Different graphs have different η, and a single head can lose their difference: A·J / η is the all-ones
+matrix for every regular graph. Several heads do not lose it: heads with β = 0 have η = n and determine Σ Y^γ.
 
 Letters: n nodes, d channels of a tensor ``[n, n, d]``, D columns of its node factorisation, F node features.
 """
@@ -38,8 +38,8 @@ from lrga.theory.labelled import GraphLike, LabelledGraph, as_graph
 def isomorphism_types(graph: GraphLike, features: Tensor | None = None) -> Tensor:
     """The paper's Y⁰ = [I, 1⊗X, X⊗1, A], float64 ``[n, n, 2 + 2F]``, where (1⊗X)_ij = x_j and (X⊗1)_ij = x_i.
 
-    Two pairs have equal entries exactly when both or neither are a node, their nodes' features agree, and both or
-    neither are an edge. Without node features it is [I, A].
+    Two pairs (i, j) have equal entries exactly if i = j in both or neither, the features of their nodes are equal, and
+    both or neither are edges. Without node features the tensor is [I, A].
 
     Args:
         graph: Any graph that :func:`lrga.theory.as_graph` reads.
@@ -87,25 +87,25 @@ class NodeFactorization:
         return tuple(slice(a, b) for a, b in itertools.pairwise(ends))
 
     def tensor(self) -> Tensor:
-        """The blocks multiplied back: ``[n, n, d]``."""
+        """The product of the blocks, ``[n, n, d]``."""
         return torch.stack([self.blocks[s] @ self.blocks[t].T for s, t in self.pairs], dim=-1)
 
     def error(self, tensor: Tensor) -> float:
         """Relative error ‖product − tensor‖ / ‖tensor‖ in the Frobenius norm."""
         product = self.tensor()
         if product.shape != tensor.shape:
-            raise ShapeError(f"a tensor {list(product.shape)}", f"{list(tensor.shape)}", "compare with what it factors")
+            raise ShapeError(f"a tensor {list(product.shape)}", f"{list(tensor.shape)}", "pass the factorised tensor")
         return float((product - tensor).norm() / tensor.norm().clamp_min(torch.finfo(tensor.dtype).tiny))
 
 
 def factorize(tensor: Tensor, *, tolerance: float = 1e-10) -> NodeFactorization:
-    """An exact node factorisation: symmetric channels by their eigenvectors, others by singular vectors.
+    """An exact node factorisation, by eigenvectors for symmetric channels and by singular vectors for others.
 
     Eigenvalues (singular values) below ``tolerance`` of the largest are left out: D is twice the sum of the ranks.
 
     Args:
-        tensor: ``[n, n, d]``, of a floating type.
-        tolerance: Relative size of what counts as zero.
+        tensor: ``[n, n, d]``, floating point.
+        tolerance: Relative size below which a value counts as zero.
     """
     if tensor.dim() != 3 or tensor.size(0) != tensor.size(1):
         raise ShapeError("a tensor [n, n, d]", f"shape {list(tensor.shape)}", "stack matrices along the last axis")
@@ -132,7 +132,7 @@ def _factors(matrix: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
 
 def factorizing_layer(channels: int, num_features: int = 0) -> GraphConv:
-    """One message-passing layer that maps [X, R] to [1, X, R, AR], by linear weights alone (proposition 4).
+    """One message-passing layer that maps [X, R] to [1, X, R, AR] by its linear weights (proposition 4).
 
     Without node features it maps R to [AR, R], as the paper's main text has it. A :class:`GraphConv` computes
     ``W_root x_i + W_rel Σ_j x_j + b`` over the neighbours; the constant 1 is its bias (the paper uses a global
@@ -153,7 +153,7 @@ def factorizing_layer(channels: int, num_features: int = 0) -> GraphConv:
     else:
         root, relation = torch.cat([zero, one]), torch.cat([one, zero])
         bias = torch.zeros(2 * channels)
-    layer = GraphConv(width, len(bias), flow="target_to_source")  # (AR)_i sums over the heads j of arcs i → j
+    layer = GraphConv(width, len(bias), flow="target_to_source")  # (AR)_i is the sum over j for all arcs i → j
     with torch.no_grad():
         layer.lin_root.weight.copy_(root)
         layer.lin_rel.weight.copy_(relation)
@@ -171,7 +171,7 @@ def random_factorization(
 ) -> NodeFactorization:
     """An approximate node factorisation of the isomorphism types, by one layer on random features (proposition 4).
 
-    R has entries of variance 1/d, so that R Rᵀ ≈ I and (AR) Rᵀ ≈ A, with errors that fall as d^(-1/2); the channels of
+    R has entries of variance 1/d, so R Rᵀ ≈ I and (AR) Rᵀ ≈ A, with errors that decrease as d^(-1/2). The channels of
     the node features are exact.
 
     Args:
@@ -221,9 +221,9 @@ def align(
 
     Args:
         beta, gamma: Multi-indices, one entry per channel of Y.
-        factorization: Gives the block structure; the module then takes its ``features``, or those of any other graph
-            with blocks of the same widths.
-        normalize: ``"graph"`` divides by η as LRGA does, ``None`` leaves Y^β Y^γ itself.
+        factorization: Defines the block structure. The input of the module is its ``features``, or the features of any
+            other graph with blocks of the same widths.
+        normalize: ``"graph"`` divides by η as LRGA does, ``None`` returns Y^β Y^γ.
 
     Example:
         >>> import torch
@@ -270,7 +270,7 @@ def multiply_heads(attention: LowRankGlobalAttention, factorization: NodeFactori
 
 
 def head_of(tensor: Tensor, beta: Sequence[int], gamma: Sequence[int]) -> Tensor:
-    """Y^β Y^γ, computed from the tensor ``[n, n, d]`` itself: what aligned modules are compared with."""
+    """Y^β Y^γ, computed from the tensor ``[n, n, d]``: the reference for aligned modules."""
     return channel_power(tensor, beta) @ channel_power(tensor, gamma)
 
 

@@ -1,4 +1,4 @@
-"""Graphs from files: edge lists by a reader of our own, other formats by networkx."""
+"""Reads graphs from files: edge lists directly, other formats by networkx."""
 
 import re
 import warnings
@@ -22,19 +22,19 @@ def read_graphs(
     node_attribute: str | None = AUTO,
     edge_attribute: str | None = AUTO,
 ) -> list[LabelledGraph]:
-    """All graphs of a file: one per line of a graph6 or sparse6 file, else one.
+    """Reads all graphs of a file: one per line of a graph6 or sparse6 file, otherwise one.
 
     Args:
         path: The file.
         format: One of :data:`FORMATS`; by default inferred from the file extension.
-        directed: Whether the edges of edge lists and adjacency lists have a direction; other files say so themselves.
+        directed: Whether edges in edge lists and adjacency lists are directed; other formats state it themselves.
         node_attribute, edge_attribute: The attribute that holds the integer labels. The default is ``"label"`` for
             GraphML, if present, and no labels for other formats. ``None`` ignores labels. The third column of an edge
             list is the edge label.
 
-    An edge list has one edge ``a b`` or ``a b label`` per line, nodes by any names, and nodes without edges on a line
-    of their own; ``#`` and ``%`` with a space around them start comments, commas and semicolons may separate, and a
-    first line of names of columns (``source target``) is a header.
+    An edge list has one edge ``a b`` or ``a b label`` per line. Node names are arbitrary; a node without edges has a
+    line of its own. Columns are separated by spaces, commas or semicolons. ``#`` and ``%`` next to a space start a
+    comment. A first line of column names (``source target``) is a header.
     """
     path = Path(path)
     if not path.is_file():
@@ -43,7 +43,7 @@ def read_graphs(
     if kind not in FORMATS:
         known = ", ".join(f"{name} ({' '.join(endings)})" for name, endings in FORMATS.items())
         got = str(path) if format == AUTO else repr(format)
-        raise OptionError(f"a known format: {known}", got, "rename the file, or name its format with --format")
+        raise OptionError(f"a known format: {known}", got, "rename the file, or pass its format by --format")
     if kind != "edgelist":
         return _by_networkx(path, kind, directed, node_attribute, edge_attribute)
     try:
@@ -68,7 +68,7 @@ def _by_networkx(
         with warnings.catch_warnings(action="ignore"):
             read = getattr(networkx, f"read_{kind}")(BytesIO(content), **options)
         graphs = read if isinstance(read, list) else [read]
-        for graph in graphs:  # networkx keeps GraphML's defaults of attributes beside the graph
+        for graph in graphs:  # networkx stores GraphML's attribute defaults separately
             for default, elements in (("node_default", graph.nodes), ("edge_default", graph.edges)):
                 for element in elements:
                     elements[element].update(graph.graph.get(default, {}) | elements[element])
@@ -76,7 +76,7 @@ def _by_networkx(
         labelled = [as_graph(graph, node_attribute=names[0], edge_attribute=names[1]) for graph in graphs]
     except LRGAError:
         raise
-    except Exception as error:  # its readers raise whatever a damaged file leads to
+    except Exception as error:  # its readers raise arbitrary exceptions for damaged files
         raise DataError(expected, f"{type(error).__name__}: {error}"[:200], remedy) from error
     if not labelled or (kind != "graph6" and any(graph.num_nodes == 0 for graph in labelled)):
         raise DataError(expected, "a graph without nodes" if labelled else "no graph", remedy)
@@ -86,7 +86,7 @@ def _by_networkx(
 def parse_edge_list(
     text: str, *, name: str = "edge list", directed: bool = False, edge_attribute: str | None = AUTO
 ) -> LabelledGraph:
-    """A graph as lines ``a b`` or ``a b label``; see :func:`read_graphs`.
+    """Parses a graph from lines ``a b`` or ``a b label``; see :func:`read_graphs`.
 
     Example:
         >>> parse_edge_list("a b 1\\nb c 2\\nd")
@@ -124,17 +124,17 @@ def _rows(text: str, name: str) -> list[tuple[int, list[str]]]:
     rows: list[tuple[int, list[str]]] = []
     for number, line in enumerate(text.splitlines(), 1):
         line = _COMMENT.sub("", line)
-        mark = next((mark for mark in "\t;," if mark in line), None)  # spaces separate where none of these does
+        mark = next((mark for mark in "\t;," if mark in line), None)  # otherwise columns are separated by spaces
         words = [word for text in line.split(mark) if (word := text.strip().strip('"'))]
-        if words and words[-1] == "{}" and len(words) == 3:  # as networkx writes edges without attributes
+        if words and words[-1] == "{}" and len(words) == 3:  # how networkx writes edges without attributes
             words.pop()
-        if words and (rows or len(words) > 1 or words[0][0] not in "#%"):  # above all others, #edges is a comment
+        if words and (rows or len(words) > 1 or words[0][0] not in "#%"):  # before all others, #edges is a comment
             rows.append((number, words))
     return rows[1:] if rows and _is_header(rows[0][1], [words[:2] for _, words in rows[1:]], name) else rows
 
 
 def _is_header(first: list[str], edges: list[list[str]], name: str) -> bool:
-    """Whether the first line names columns: ``source target`` or the like, or words above nodes that are numbers."""
+    """Whether the first line is a header: ``source target`` or similar, or words if all nodes are numbers."""
     nodes = {word for words in edges for word in words}
     if not nodes.isdisjoint(first[:2]):
         return False
@@ -172,11 +172,11 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "adjlist": (".adjlist",),
     "multiline_adjlist": (".madjlist",),
 }
-"""Formats of files and the endings that tell them; all but edge lists are read by networkx."""
+"""File formats and their extensions; networkx reads all of them except edge lists."""
 
 _ENDINGS = {ending: kind for kind, endings in FORMATS.items() for ending in endings}
-_MISREAD = {  # what networkx would read as another graph
-    "graph6": (re.compile(rb"^(?!\s*(?:>>graph6<<)?[?-~]*\s*$)", re.M), "a line with other characters than '?' to '~'"),
+_MISREAD = {  # files that networkx would misread
+    "graph6": (re.compile(rb"^(?!\s*(?:>>graph6<<)?[?-~]*\s*$)", re.M), "a line with characters outside '?' to '~'"),
     "graphml": (re.compile(rb"<(?:\w+:)?graph[\s/>].*<(?:\w+:)?graph[\s/>]", re.S), "several or nested graphs"),
 }
 _COMMENT = re.compile(r"(?:^|(?<=\s))[#%](?:[\s#%].*)?$")

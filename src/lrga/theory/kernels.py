@@ -1,4 +1,4 @@
-"""Monomials and polynomial kernels: how 2-FWL's multisets are encoded, and by which feature maps LRGA does it.
+"""Monomials and polynomial kernels: the encoding of 2-FWL's multisets, and the feature maps that LRGA needs for it.
 
 Proposition 5: feature maps of polynomial kernels, whose coordinates are monomials.
 
@@ -7,7 +7,7 @@ Proposition 5: feature maps of polynomial kernels, whose coordinates are monomia
 and for several blocks x = [x_1, …, x_d], the product kernel Π_l ⟨x_l, y_l⟩^{β_l} has the products of the coordinates of
 all φ_{β_l} as its feature map. Sizes: C(β + D − 1, D − 1) for one block of D columns, the product of these for several.
 
-Proposition 3 and its lemma: monomials as sums of powers, in exact rational arithmetic, and what learning them costs.
+Proposition 3 and its lemma: monomials as sums of powers, in exact rational arithmetic, and their sample complexity.
 
 With B the multi-indices β of D entries and |β| ≤ n (N = C(n+D, D) of them), the multivariate Vandermonde matrix
 V_{α,β} = β^α is invertible, and x^δ = Σ_β a_β (⟨β, x⟩ + 1)^n, where, by the multinomial theorem,
@@ -15,8 +15,8 @@ V_{α,β} = β^α is invertible, and x^δ = Σ_β a_β (⟨β, x⟩ + 1)^n, wher
     Σ_β a_β (⟨β, x⟩ + 1)^n = Σ_α d_α (V a)_α x^α,    d_α = n! / (α! (n − |α|)!),    so    a = V⁻¹ e_δ / d_δ.
 
 The coefficients are a *column* of V⁻¹ over d_δ; their ℓ1 norm is bounded by the largest column sum ‖V⁻¹‖_1. The paper
-names the largest row sum, c_{n,D} = ‖V⁻¹‖_∞, with V as above. The lemma's bound ‖a‖_1 ≤ c_{n,D} nevertheless holds in
-every case that was computed, thanks to the d_δ; :class:`VandermondeNorms` has both norms and the true maximum.
+names the largest row sum, c_{n,D} = ‖V⁻¹‖_∞, with V as above. The lemma's bound ‖a‖_1 ≤ c_{n,D} still holds in
+every case that was computed, because of the factor d_δ. :class:`VandermondeNorms` has both norms and the true maximum.
 
 The 2-FWL update as power sums and matrix products (appendix "Multiset encoding"), in exact integers.
 
@@ -47,8 +47,8 @@ from lrga.theory.labelled import Array
 
 MultiIndex = tuple[int, ...]
 Numbers = TypeVar("Numbers", Array, Tensor)
-_MAX_COORDINATES = 2**22  # beyond, a single row of features takes 32 MB
-_MAX_INDICES = 300  # rows of a system that exact elimination solves within a minute
+_MAX_COORDINATES = 2**22  # a row of features then takes 32 MB
+_MAX_INDICES = 300  # exact elimination of a system of this size takes less than a minute
 
 
 def feature_size(degrees: Sequence[int], widths: Sequence[int]) -> int:
@@ -61,7 +61,7 @@ def feature_size(degrees: Sequence[int], widths: Sequence[int]) -> int:
     for degree, width in zip(degrees, widths, strict=True):
         if degree < 0 or width < 0:
             raise OptionError("degrees and widths of 0 or more", f"{degrees} and {widths}", "pass counts")
-    # A block without columns has the one monomial 1 for degree 0, and none else.
+    # A block without columns has one monomial for degree 0, the constant 1, and none for other degrees.
     return math.prod(math.comb(b + d - 1, b) if d else int(b == 0) for b, d in zip(degrees, widths, strict=True))
 
 
@@ -94,14 +94,14 @@ class PolynomialFeatures(nn.Module):
         chosen = list(itertools.combinations_with_replacement(range(width), degree))
         factors = torch.tensor(chosen, dtype=torch.int64).view(len(chosen), degree)
         weights = [math.sqrt(multinomial(degree, tuple(Counter(c).values()))) for c in chosen]
-        # Constants, not parameters: nothing is learned here, and checkpoints need not carry them.
+        # Constants, not parameters: nothing is learned, and checkpoints do not contain them.
         self.register_buffer("factors", factors, persistent=False)
         self.register_buffer("weights", torch.tensor(weights, dtype=torch.float64), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 2 or x.size(1) != self.width:
             got = f"shape {list(x.shape)}"
-            raise ShapeError(f"x of shape [N, {self.width}]", got, "pass the block it was made for")
+            raise ShapeError(f"x of shape [N, {self.width}]", got, "pass a block of this width")
         return self.weights.to(x.dtype) * x[:, self.factors].prod(dim=-1)
 
     def extra_repr(self) -> str:
@@ -109,7 +109,7 @@ class PolynomialFeatures(nn.Module):
 
 
 class ProductFeatures(nn.Module):
-    """φ_β for several blocks of columns: all products of one coordinate of each block's feature map.
+    """φ_β for several blocks of columns: all products of one coordinate from the feature map of each block.
 
     Args:
         degrees: β, one degree per block.
@@ -148,7 +148,7 @@ def _check_size(degrees: Sequence[int], widths: Sequence[int]) -> None:
         check_count("degrees", degree)
     if (size := feature_size(degrees, widths)) > _MAX_COORDINATES:
         got = f"{size} for degrees {list(degrees)} of blocks {list(widths)} wide"
-        remedy = "lower the degrees, or use a node factorisation of lower rank"
+        remedy = "use lower degrees, or a node factorisation of lower rank"
         raise OptionError(f"a feature map of at most {_MAX_COORDINATES} coordinates", got, remedy)
 
 
@@ -184,7 +184,7 @@ def vandermonde_inverse(degree: int, dimension: int) -> tuple[tuple[Fraction, ..
         for alpha in indices
     ]
     for c in range(count):
-        pivot = next(r for r in range(c, count) if rows[r][c])  # there is one: V is regular
+        pivot = next(r for r in range(c, count) if rows[r][c])  # exists because V is regular
         rows[c], rows[pivot] = rows[pivot], rows[c]
         scale = 1 / rows[c][c]
         rows[c] = [x * scale for x in rows[c]]
@@ -219,11 +219,11 @@ def multinomial(degree: int, exponents: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class VandermondeNorms:
-    """How large the coefficients get.
+    """Norms that bound the size of the coefficients.
 
     Attributes:
         row_sum: ‖V⁻¹‖_∞, which the paper calls c_{n,D}.
-        column_sum: ‖V⁻¹‖_1, which the argument of the lemma bounds ‖a‖_1 by.
+        column_sum: ‖V⁻¹‖_1, the bound on ‖a‖_1 that follows from the proof of the lemma.
         coefficients: The largest ‖a‖_1 over all monomials of degree at most n.
     """
 
@@ -234,7 +234,7 @@ class VandermondeNorms:
 
 @functools.cache
 def vandermonde_norms(degree: int, dimension: int) -> VandermondeNorms:
-    """c_{n,D} and its relatives, exactly.
+    """c_{n,D} and the related norms, exactly.
 
     Example:
         >>> norms = vandermonde_norms(2, 2)
@@ -260,12 +260,12 @@ def sample_complexity(degree: int, dimension: int, epsilon: float, delta: float)
         >>> sample_complexity(2, 2, epsilon=0.1, delta=0.05) > 6000
         True
     """
-    n = 2 * math.ceil(degree / 2)  # the corollary that the bound rests on is about even powers
+    n = 2 * math.ceil(degree / 2)  # the bound uses a corollary about even powers
     return _samples((n * n + 1) ** ((n + 1) / 2) * float(vandermonde_norms(n, dimension).row_sum), epsilon, delta)
 
 
 def monomial_complexity(monomial: Sequence[int], epsilon: float, delta: float) -> float:
-    """The same for one monomial without the estimates: Σ_β n |a_β| ‖(β, 1)‖₂^n in place of C_{n,D}."""
+    """The same for one monomial, without the estimates: Σ_β n |a_β| ‖(β, 1)‖₂^n instead of C_{n,D}."""
     n = 2 * math.ceil(max(sum(monomial), 1) / 2)
     coefficients = power_sum_coefficients(monomial, n)
     total = sum(n * float(abs(a)) * math.hypot(*beta, 1) ** n for beta, a in coefficients.items())
@@ -285,7 +285,7 @@ def channel_power(tensor: Numbers, exponents: Sequence[int]) -> Numbers:
 
 
 def heads(channels: int, degree: int) -> list[tuple[MultiIndex, MultiIndex]]:
-    """All (β, γ) with |β| + |γ| ≤ degree: one head of the update each.
+    """All (β, γ) with |β| + |γ| ≤ degree: the heads of the update.
 
     Example:
         >>> heads(1, 1)
@@ -299,10 +299,10 @@ def fwl_update(tensor: Array, degree: int | None = None) -> Array:
 
     Args:
         tensor: ``[n, n, d]`` or ``[G, n, n, d]`` of integers.
-        degree: The largest |β| + |γ|; n by default, as the theorem on power sums asks.
+        degree: The largest |β| + |γ|; n by default, as the theorem on power sums requires.
 
     Returns:
-        ``[…, n, n, d + C(n + 2d, 2d)]``: int64 where sums fit, else Python integers.
+        ``[…, n, n, d + C(n + 2d, 2d)]``: int64 if the sums fit, else Python integers.
 
     Example:
         >>> import numpy as np
@@ -312,7 +312,7 @@ def fwl_update(tensor: Array, degree: int | None = None) -> Array:
     """
     tensor = np.asarray(tensor)
     if tensor.dtype.kind not in "iuO":
-        raise DTypeError("a tensor of integers", str(tensor.dtype), "round it first: power sums are compared exactly")
+        raise DTypeError("a tensor of integers", str(tensor.dtype), "round it first; power sums are compared exactly")
     if tensor.ndim not in (3, 4) or tensor.shape[-2] != tensor.shape[-3]:
         got = f"shape {list(tensor.shape)}"
         raise ShapeError("[n, n, d] or [G, n, n, d]", got, "stack channels along the last axis")
@@ -327,7 +327,7 @@ def fwl_update(tensor: Array, degree: int | None = None) -> Array:
 
 
 def colours_of(tensor: Array) -> Array:
-    """Numbers the different rows of a tensor ``[…, d]``: equal numbers for equal rows."""
+    """Numbers the distinct rows of a tensor ``[…, d]``: equal numbers for equal rows."""
     number = np.zeros(tensor.shape[:-1], dtype=np.int64)
     for channel in range(tensor.shape[-1]):
         values, rank = np.unique(tensor[..., channel], return_inverse=True)
@@ -338,7 +338,7 @@ def colours_of(tensor: Array) -> Array:
 
 
 def same_partition(first: Array, second: Array) -> bool:
-    """Whether two colourings have the same classes, by whatever names.
+    """Whether two colourings have the same classes; the names of the classes may differ.
 
     Example:
         >>> import numpy as np

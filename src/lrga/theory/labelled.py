@@ -1,4 +1,4 @@
-"""A graph with integer labels, as the colouring tests see it, read from PyG ``Data``, networkx graphs or edge lists.
+"""A graph with integer labels, the input of the colouring tests; from PyG ``Data``, networkx graphs or edge lists.
 
 Letters: N nodes, E arcs (an undirected edge is two arcs), F label columns.
 """
@@ -20,19 +20,19 @@ from lrga.errors import DataError, DTypeError, OptionError, ShapeError, Unsuppor
 from lrga.io import limits
 
 Array = np.ndarray
-_CHECKED_ABOVE, _BYTES_PER_NODE = 10**6, 48  # pointers to the arcs of each node, and what it takes to make them
+_CHECKED_ABOVE, _BYTES_PER_NODE = 10**6, 48  # memory for the arc pointers of each node
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledGraph:
-    """A graph with integer labels on nodes and edges; what every test works on.
+    """A graph with integer labels on nodes and edges; all tests work on it.
 
     Attributes:
         num_nodes: N.
-        source, target: ``[E]`` arcs ordered by (source, target), each once.
+        source, target: ``[E]``, the arcs sorted by (source, target), each once.
         node_labels: ``[N, F]`` integers or ``None``; two nodes have the same label when their rows are equal.
         edge_labels: ``[E, F]`` integers or ``None``.
-        symmetric: Every arc has its reverse, with the same label: the graph is undirected.
+        symmetric: Whether every arc has a reverse with the same label: the graph is undirected.
 
     Example:
         >>> from lrga.theory import as_graph
@@ -49,7 +49,7 @@ class LabelledGraph:
 
     @property
     def num_edges(self) -> int:
-        """Number of undirected edges, or of arcs where the graph is directed."""
+        """Number of undirected edges, or of arcs if the graph is directed."""
         if not self.symmetric:
             return len(self.source)
         loops = int(np.count_nonzero(self.source == self.target))
@@ -91,7 +91,7 @@ def graph_from_arcs(
     edge_labels: Any = None,
     both_ways: bool = False,
 ) -> LabelledGraph:
-    """Checks and orders arcs; with ``both_ways`` every arc is joined by its reverse."""
+    """Checks and sorts arcs; with ``both_ways`` the reverse of every arc is added."""
     if num_nodes is None:
         num_nodes = int(max(source.max(), target.max())) + 1 if len(source) else 0
     if isinstance(num_nodes, bool) or not isinstance(num_nodes, int | np.integer) or num_nodes < 0:
@@ -121,7 +121,7 @@ def graph_from_arcs(
 
 
 def _ordered(source: Array, target: Array, labels: Array) -> tuple[Array, Array, Array]:
-    """Arcs by (source, target), each once, with their labels."""
+    """Arcs sorted by (source, target), each once, with their labels."""
     order = np.lexsort((target, source))
     source, target, labels = source[order], target[order], labels[order]
     same = (source[1:] == source[:-1]) & (target[1:] == target[:-1])
@@ -132,7 +132,7 @@ def _ordered(source: Array, target: Array, labels: Array) -> tuple[Array, Array,
             "one label per edge",
             f"edge ({source[first]}, {target[first]}) with labels {labels[first].tolist()} and "
             f"{labels[first + 1].tolist()}",
-            "give each edge once; for parallel edges, number their combinations and use that as the label",
+            "give each edge once; for parallel edges, use one label for each combination of their labels",
         )
     keep = np.concatenate([np.ones(min(len(source), 1), dtype=bool), ~same])
     return source[keep], target[keep], labels[keep]
@@ -146,7 +146,7 @@ def integer_labels(values: Any, rows: int, what: str) -> Array:
         array = np.asarray(values)
     except ValueError as error:
         raise ShapeError(f"{what} as one integer per row", str(error), "give rows of equal length") from error
-    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.rint(array)).all():  # also an empty list
+    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.rint(array)).all():  # or an empty list
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":
         example = array.reshape(-1)[:3].tolist()
@@ -159,7 +159,9 @@ def integer_labels(values: Any, rows: int, what: str) -> Array:
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or len(array) != rows:
-        raise ShapeError(f"{rows} {what}", f"shape {list(array.shape)}", "give one integer, or row of integers, each")
+        raise ShapeError(
+            f"{rows} {what}", f"shape {list(array.shape)}", "give one integer, or row of integers, for each"
+        )
     return array.astype(np.int64)
 
 
@@ -181,23 +183,23 @@ def as_graph(
 
     Args:
         graph: A PyG ``Data``, a networkx graph, or edges: a list of pairs, an array or tensor ``[E, 2]``, or PyG's
-            ``edge_index`` ``[2, E]``. A square tensor is read as ``edge_index``, a square array as pairs.
-        num_nodes: N for edges whose last nodes are isolated; one more than the largest node by default.
-        node_labels: One integer (or row of integers) per node, in place of the graph's own.
-        edge_labels: One integer (or row of integers) per given edge, in place of the graph's own.
-        directed: Whether edges have a direction. Edge lists have none by default, networkx graphs know, and the arcs
-            of a ``Data`` are taken as they are (undirected when each has its reverse, PyG's convention).
-        node_attribute, edge_attribute: Where a ``Data`` or networkx graph keeps its labels; by default ``x`` and
-            ``edge_attr``, or ``"label"``, if there. ``None`` leaves them out.
+            ``edge_index`` ``[2, E]``. A 2 × 2 tensor is read as ``edge_index``, a 2 × 2 array as pairs.
+        num_nodes: N for edge lists whose last nodes are isolated; by default the largest node plus one.
+        node_labels: One integer (or row of integers) per node, instead of the graph's own labels.
+        edge_labels: One integer (or row of integers) per given edge, instead of the graph's own labels.
+        directed: Whether edges are directed. By default edge lists are undirected, networkx graphs state it, and the
+            arcs of a ``Data`` are used unchanged (undirected if each has its reverse, PyG's convention).
+        node_attribute, edge_attribute: Attribute of a ``Data`` or networkx graph with the labels; by default ``x`` and
+            ``edge_attr``, or ``"label"``, if present. ``None`` ignores labels.
 
-    Edges given twice count once. An undirected graph is the same as the directed one with both arcs of every edge.
+    Repeated edges count once. An undirected graph equals the directed graph with both arcs of every edge.
 
     Example:
         >>> import torch
         >>> as_graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=4).num_edges
         3
     """
-    networkx = sys.modules.get("networkx")  # whoever holds a networkx graph has imported it
+    networkx = sys.modules.get("networkx")  # a networkx graph can only exist if networkx was imported
     if isinstance(graph, LabelledGraph):
         if num_nodes is None and node_labels is None and edge_labels is None and directed is not False:
             return graph
@@ -210,7 +212,7 @@ def as_graph(
         found = *_from_edges(graph), None, None, None
     source, target, count, own_nodes, own_edges = found
     if num_nodes is not None and count is not None and num_nodes != count:
-        raise OptionError(f"num_nodes={count}, as the graph says", str(num_nodes), "leave num_nodes out")
+        raise OptionError(f"num_nodes={count}, the size of the graph", str(num_nodes), "omit num_nodes")
     return graph_from_arcs(
         source,
         target,
@@ -228,7 +230,7 @@ def _from_data(data: Data, node_attribute: str | None, edge_attribute: str | Non
     if data.edge_index is None:
         raise DataError("a Data with edge_index", "none", "set data.edge_index, [2, E]")
     with warnings.catch_warnings():
-        # PyG warns when it has to take N from the largest node; that is what an edge list means here too.
+        # PyG warns when it infers N from the largest node, as this module does for edge lists.
         warnings.simplefilter("ignore", UserWarning)
         count = int(data.num_nodes or 0)
     source, target = _edge_index(data.edge_index)
@@ -242,7 +244,7 @@ def _from_data(data: Data, node_attribute: str | None, edge_attribute: str | Non
 
 
 def _from_networkx(graph: Any, node_attribute: str | None, edge_attribute: str | None) -> _Read:
-    rows = [neighbours for _, neighbours in graph.adjacency()]  # undirected edges are in there both ways
+    rows = [neighbours for _, neighbours in graph.adjacency()]  # contains both directions of undirected edges
     index = {node: i for i, node in enumerate(graph)}
     degree = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     target = np.fromiter(map(index.__getitem__, itertools.chain.from_iterable(rows)), np.int64, count=degree.sum())
@@ -253,7 +255,7 @@ def _from_networkx(graph: Any, node_attribute: str | None, edge_attribute: str |
             raise UnsupportedError(
                 "at most one edge between two nodes",
                 "a networkx multigraph with parallel edges",
-                "make it a simple graph whose integer edge attribute 'label' counts the parallel edges",
+                "convert it to a simple graph with the number of parallel edges as integer edge attribute 'label'",
             )
         data = [next(iter(parallel.values())) for parallel in data]
     nodes = _networkx_labels([attributes for _, attributes in graph.nodes(data=True)], node_attribute, "node")
@@ -316,7 +318,7 @@ def _edge_index(edge_index: Any) -> tuple[Array, Array]:
 
 
 def check_fits(num_nodes: int, need: Callable[[int], int], *, what: str, device: torch.device | str = "cpu") -> None:
-    """Raises when ``need(num_nodes)`` bytes are not there, naming the largest number of nodes for which they are."""
+    """Raises an error if ``need(num_nodes)`` bytes are not available; it states the largest size that fits."""
     on_gpu = torch.device(device).type == "cuda"
     limit = int(torch.cuda.mem_get_info(device)[0]) if on_gpu else limits.memory_limit()
     if need(num_nodes) <= limit:

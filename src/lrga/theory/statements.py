@@ -1,6 +1,6 @@
-"""The statements of the paper that need no training, nearly in its order, each with its measurement.
+"""The statements of the paper that need no training, each with its measurement, approximately in the paper's order.
 
-More statements can be put on a tour beside these: :func:`lrga.theory.tour.run_tour` takes any list of them.
+:func:`lrga.theory.tour.run_tour` measures any list of statements, including your own.
 """
 
 import math
@@ -28,11 +28,11 @@ from lrga.theory.wl.verdicts import refine, verdict_matrix
 from lrga.theory.zoo import circular_skip_link, connected_graphs, cycle, random_graph, zoo
 
 _WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)
-_ROUNDING = 1e-9  # what counts as equal in double precision
+_ROUNDING = 1e-9  # tolerance in double precision
 
 
 def types_are_told_by_the_tensor() -> Measurement:
-    """Equal rows of Y⁰ for equal isomorphism types, and only for these, checked pair by pair of pairs."""
+    """Rows of Y⁰ are equal exactly for equal isomorphism types; checked for all pairs of pairs."""
     wrong = checked = 0
     for seed in range(5):
         graph = random_graph(9, 0.4, seed)
@@ -48,7 +48,7 @@ def types_are_told_by_the_tensor() -> Measurement:
 
 
 def hoeffding_bounds_the_deviation(trials: int = 20_000) -> Measurement:
-    """Observed shares beside the bounds, at widths where the paper's bound lies between .05 and .9."""
+    """Observed frequencies and the bounds, at widths where the paper's bound is between .05 and .9."""
     generator = torch.Generator().manual_seed(0)
     nodes, deviation, width = 4, 0.5, bounds.RANGES["rademacher"]
     told, holds = [], True
@@ -68,7 +68,7 @@ def hoeffding_bounds_the_deviation(trials: int = 20_000) -> Measurement:
             holds &= observed <= bound
             for curve, value in zip(curves.values(), (*both, observed or math.nan), strict=True):
                 curve.append(value)
-    # At the widths of the sharp bound something must have been seen, or nothing was tested.
+    # Deviations must occur at the widths of the sharp bound; otherwise nothing was tested.
     seen = max(v for key, v in values.items() if key.startswith("observed_sharp"))
     return Measurement(
         "observed ≤ bound: " + ", ".join(told),
@@ -79,7 +79,7 @@ def hoeffding_bounds_the_deviation(trials: int = 20_000) -> Measurement:
 
 
 def triangles_are_counted() -> Measurement:
-    """The network beside the trace it should be, then the error of the trace over d."""
+    """Compares the network with the trace that it should compute, then measures the error of the trace over d."""
     graph = random_graph(20, 0.5, 1)
     generator = torch.Generator().manual_seed(0)
     random, propagated = random_factorization(graph, 12, generator=generator).blocks
@@ -104,7 +104,7 @@ def triangles_are_counted() -> Measurement:
 
 
 def equivariance_holds_in_expectation() -> Measurement:
-    """The gap between moved-then-averaged and averaged-then-moved, over the number of draws."""
+    """The gap between averaging permuted outputs and permuting averaged outputs, over the number of draws."""
     graph, samples = random_graph(12, 0.4, 3), (4, 16, 64, 256, 1024, 4096)
 
     def gap(count: int, *, held: bool) -> float:
@@ -123,14 +123,14 @@ def equivariance_holds_in_expectation() -> Measurement:
             "draws s",
             "gap of equivariance",
             samples,
-            {"drawn anew": drawn, "held": [held] * len(samples)},
+            {"drawn in every pass": drawn, "fixed": [held] * len(samples)},
             reference=-0.5,
         ),
     )
 
 
 def monomials_are_sums_of_powers() -> Measurement:
-    """Every coefficient of the expansion, in rational numbers, for all monomials of small n and D."""
+    """All coefficients of the expansion, in rational arithmetic, for all monomials of small n and D."""
     wrong = checked = above = 0
     largest = {}
     for dimension, degree in ((1, 2), (1, 4), (2, 2), (2, 4), (3, 2), (3, 4)):
@@ -159,7 +159,7 @@ def _expands_to(delta: kernels.MultiIndex, coefficients: dict[kernels.MultiIndex
 
 
 def eigenvectors_factorise() -> Measurement:
-    """Y⁰ from its eigenvectors, multiplied back."""
+    """Error of Y⁰ as a product of its eigenvectors."""
     worst = 0.0
     for seed in range(5):
         graph = random_graph(20, 0.3, seed)
@@ -170,7 +170,7 @@ def eigenvectors_factorise() -> Measurement:
 
 
 def one_layer_factorises() -> Measurement:
-    """Error of the factorisation by random features, over d."""
+    """Error of the factorisation by random features over d."""
     graph, widths = random_graph(20, 0.3, 0), _WIDTHS[:-1]
     features = torch.from_numpy(np.random.default_rng(0).integers(0, 3, (20, 2)))
     generator = torch.Generator().manual_seed(0)
@@ -191,7 +191,7 @@ def one_layer_factorises() -> Measurement:
 
 
 def colourings_have_their_known_power() -> Measurement:
-    """All pairs of the zoo under 1-WL, 2-WL and 2-FWL, beside what the literature says."""
+    """Verdicts of 1-WL, 2-WL and 2-FWL on all pairs of the zoo, compared with the literature."""
     right = total = 0
     for entry in zoo().values():
         for test in ("1-wl", "2-wl", "2-fwl"):
@@ -202,7 +202,7 @@ def colourings_have_their_known_power() -> Measurement:
 
 
 def power_sums_are_one_round(max_nodes: int = 7) -> Measurement:
-    """Classes of pairs under the power sums and under one round of 2-FWL, over all connected graphs of few nodes."""
+    """Classes of pairs under power sums and under one round of 2-FWL, for all small connected graphs."""
     graphs = pairs = different = 0
     for size in range(1, max_nodes + 1):
         family = connected_graphs(size)
@@ -220,7 +220,7 @@ def power_sums_are_one_round(max_nodes: int = 7) -> Measurement:
 
 
 def feature_maps_are_kernels() -> Measurement:
-    """⟨φ(x), φ(y)⟩ beside ⟨x, y⟩^β, for single blocks and products, and the sizes."""
+    """Compares ⟨φ(x), φ(y)⟩ with ⟨x, y⟩^β for single blocks and products, and checks the sizes."""
     generator = torch.Generator().manual_seed(0)
     worst, sizes_right = 0.0, True
     for width in range(1, 6):
@@ -248,7 +248,7 @@ def _relative(value: torch.Tensor, wanted: torch.Tensor) -> float:
 
 
 def attention_is_a_head() -> Measurement:
-    """The output of the aligned module, its parts multiplied and η undone, beside Y^β Y^γ."""
+    """Compares the output of the aligned module (product of its parts, times η) with Y^β Y^γ."""
     worst, checked = 0.0, 0
     for seed in range(3):
         graph = random_graph(7, 0.5, seed)
@@ -268,7 +268,7 @@ def attention_is_a_head() -> Measurement:
 
 
 def random_features_approach_the_head() -> Measurement:
-    """The same from random features: RGNN and LRGA together, over d."""
+    """The same with random features: RGNN and LRGA together, over d."""
     graph, widths, beta, gamma = random_graph(10, 0.4, 0), (8, 16, 32, 64, 128, 256), (0, 1), (0, 1)
     tensor, generator = isomorphism_types(graph), torch.Generator().manual_seed(0)
     wanted = head_of(tensor, beta, gamma)
@@ -290,10 +290,10 @@ def random_features_approach_the_head() -> Measurement:
 
 
 def many_heads_are_one_round(max_nodes: int = 6) -> Measurement:
-    """Multi-head LRGA beside one round of 2-FWL: classes of pairs without η, and of whole graphs with it.
+    """Compares multi-head LRGA with one round of 2-FWL: classes of pairs without η, and of whole graphs with η.
 
-    With η, pairs carry a number that belongs to their graph, and so pairs of different graphs may differ more than
-    under 2-FWL; the graphs that can be told apart by their histograms are the same.
+    With η, pairs contain a number that depends on their graph, so pairs of different graphs may differ more than under
+    2-FWL. The graphs that their histograms distinguish are the same.
     """
     graphs, pairs_differ, graphs_differ = 0, 0, 0
     for size in range(2, max_nodes + 1):
@@ -313,25 +313,25 @@ def many_heads_are_one_round(max_nodes: int = 6) -> Measurement:
 
 
 def _encoded_by_heads(family: Sequence[LabelledGraph], normalize: str | None) -> Array:
-    """Colours of all pairs by the isomorphism types and the heads of degree two, which suffice for entries 0 and 1."""
+    """Colours of all pairs from isomorphism types and heads of degree two, which suffice for entries 0 and 1."""
     encoded = []
     for graph in family:
         tensor = isomorphism_types(graph)
         factorization = factorize(tensor)
         products = multiply_heads(align_heads(kernels.heads(2, 2), factorization, normalize=normalize), factorization)
         channels = torch.cat([tensor, torch.stack(products, dim=-1)], dim=-1)
-        # Rounded to 1e-4: coarser than LRGA's eps of 1e-6, finer than the rational numbers that occur differ by.
+        # Rounded to 1e-4: coarser than LRGA's eps of 1e-6, finer than the differences of the rational values.
         encoded.append(channels.mul(1e4).round().long().numpy())
     return kernels.colours_of(np.stack(encoded))
 
 
 def _histograms(colours: Array) -> Array:
-    """A number per graph, equal for equal histograms of its pairs, from ``[G, n, n]``."""
+    """From ``[G, n, n]``: a number for each graph, equal for graphs with equal histograms of pairs."""
     return kernels.colours_of(np.sort(colours.reshape(len(colours), -1), axis=1))
 
 
 def one_head_may_lose_the_scale() -> Measurement:
-    """The head A·J of two regular graphs of different degrees, with and without η."""
+    """The head A·J of two regular graphs with different degrees, with and without η."""
     ring, skips = isomorphism_types(cycle(11)), isomorphism_types(circular_skip_link(2, 11))
     distances = {}
     for normalize in ("graph", None):
@@ -437,7 +437,7 @@ STATEMENTS: tuple[Statement, ...] = (
 
 
 def choose(keys: list[str], statements: tuple[Statement, ...] = STATEMENTS) -> list[Statement]:
-    """The statements with these keys, in the paper's order; all for an empty list.
+    """The statements with these keys, in the paper's order; all statements for an empty list.
 
     Example:
         >>> [s.place for s in choose(["alignment"])]

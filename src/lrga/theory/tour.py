@@ -1,4 +1,4 @@
-"""A tour of the paper's statements: each is measured, and the figure stands beside it."""
+"""A tour of the paper's statements, each with a measured number."""
 
 import json
 import time
@@ -18,11 +18,11 @@ class Series:
     """Curves for one plot.
 
     Attributes:
-        x_label, y_label: What the axes show.
+        x_label, y_label: Axis labels.
         x: Positions.
-        curves: Name → values at these positions; NaN where there is none.
-        logarithmic: Which axes are, of "x" and "y".
-        reference: Exponent of a line drawn beside the first curve, from its first point on.
+        curves: Name → values at these positions; NaN if missing.
+        logarithmic: The logarithmic axes: "x", "y", both or none.
+        reference: Exponent of a reference line through the first point of the first curve.
     """
 
     x_label: str
@@ -35,13 +35,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured for a statement.
+    """The measurement of a statement.
 
     Attributes:
-        figure: The measured figure in words, one line.
-        holds: Whether it is within the stated tolerance.
-        values: The numbers, for machines.
-        series: A plot, where there is something to see.
+        figure: The measured numbers as one line of text.
+        holds: Whether they are within the stated tolerance.
+        values: The numbers, for programs.
+        series: Data of a plot, or ``None``.
     """
 
     figure: str
@@ -55,10 +55,10 @@ class Statement:
     """One statement of the paper.
 
     Attributes:
-        key: Short name, also that of its plot.
-        place: Where the paper has it.
-        claim: What it says, in one line, with the tolerance it is held to.
-        measure: Measures it.
+        key: Short name, also the name of its plot.
+        place: Place in the paper.
+        claim: The statement in one line, with the tolerance of the check.
+        measure: Function that measures it.
     """
 
     key: str
@@ -69,7 +69,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Stop:
-    """A statement with its measurement and the seconds that took."""
+    """A statement, its measurement and the time of the measurement in seconds."""
 
     statement: Statement
     measurement: Measurement
@@ -77,10 +77,10 @@ class Stop:
 
 
 def run_tour(statements: Sequence[Statement], *, on_start: Callable[[Statement], None] | None = None) -> list[Stop]:
-    """Measures the statements in order; ``on_start`` hears of each before it begins."""
+    """Measures the statements in order; ``on_start`` is called before each."""
     stops = []
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the matrices are small: threads would only wait for each other
+    torch.set_num_threads(1)  # the matrices are small: more threads are slower
     try:
         for statement in statements:
             if on_start is not None:
@@ -104,10 +104,10 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def write_tour(stops: Sequence[Stop], folder: Path) -> dict[str, Any]:
-    """Writes ``tour.json`` and a plot per statement that has one, and returns what the file holds.
+    """Writes ``tour.json`` and the plots of the statements, and returns the content of the file.
 
     Returns:
-        ``statements``: one row each; ``plots_skipped``: why there are none, or ``None``.
+        ``statements``: one row each; ``plots_skipped``: why there are no plots, or ``None``.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ def write_tour(stops: Sequence[Stop], folder: Path) -> dict[str, Any]:
 
 
 def draw(stop: Stop, folder: Path) -> Path | None:
-    """Writes the statement's plot as ``folder/KEY.png``; ``None`` where there is nothing to draw."""
+    """Writes the statement's plot to ``folder/KEY.png``; ``None`` if it has none."""
     series = stop.measurement.series
     if series is None:
         return None

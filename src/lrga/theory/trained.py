@@ -1,7 +1,6 @@
-"""The paper's claims that take training: what the records that come with the package say of each.
+"""The paper's claims that need training, evaluated on records that are part of the package.
 
-The experiments themselves are in ``reproduction/theory`` beside the package; ``lrga theory --train`` runs them from a
-clone.
+The experiments are in ``reproduction/theory``, outside the package; in a clone, ``lrga theory --train`` runs them.
 """
 
 import json
@@ -21,14 +20,14 @@ HEAD_NETWORKS = ("GNN", "GNN + LRGA")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRecord:
-    """One experiment that was trained.
+    """The record of one training experiment.
 
     Attributes:
-        experiment: Its key.
-        config: Every option.
-        seeds: One run each.
-        metrics: ``x``, the positions, and ``curves``: name → one list of values for each seed; further numbers beside.
-        seconds: Spent on all of it.
+        experiment: Key of the experiment.
+        config: All options.
+        seeds: Seeds, one for each run.
+        metrics: ``x``, the positions; ``curves``: name → one list of values for each seed; and further numbers.
+        seconds: Total time.
         environment: Versions, hardware, commit.
     """
 
@@ -50,12 +49,12 @@ class TrainingRecord:
         return [sum(values) / len(values) for values in zip(*runs, strict=True)]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; :meth:`from_json` reads them."""
+        """Converts to JSON values, which :meth:`from_json` reads."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Any, *, where: str = "a record") -> "TrainingRecord":
-        """The record that :meth:`to_json` wrote."""
+        """Reads the JSON values of :meth:`to_json`."""
         try:
             record = cls(**values)
             shapes = {(len(runs), *map(len, runs)) for runs in record.metrics["curves"].values()}
@@ -69,7 +68,7 @@ class TrainingRecord:
 
 
 def shipped_record(key: str) -> TrainingRecord:
-    """The record of an experiment that comes with the package.
+    """The record of an experiment, from the package.
 
     Example:
         >>> shipped_record("circular-skip-links").experiment
@@ -82,10 +81,10 @@ def shipped_record(key: str) -> TrainingRecord:
 
 
 def judge_triangles(record: TrainingRecord) -> Measurement:
-    """Constructed weights improve with d, trained ones are better at these d, and on random graphs better than a guess.
+    """Constructed weights improve with d. Trained weights are better for these d and, on random graphs, beat a guess.
 
-    The guess of the mean has the error 1. That training should beat it on regular graphs, too, is not asked for: the
-    figures say whether it does.
+    Guessing the mean has error 1. The check does not require training to beat it on regular graphs; the figures show
+    whether it does.
     """
     curves = {name: record.mean(name) for name in record.metrics["curves"]}
     told, holds = [], True
@@ -106,7 +105,7 @@ def judge_triangles(record: TrainingRecord) -> Measurement:
 
 
 def judge_monomials(record: TrainingRecord) -> Measurement:
-    """Errors fall with the number of samples, by two thirds at least, and end below a fifth of the deviation."""
+    """Errors decrease with the number of samples by at least two thirds, to below a fifth of the standard deviation."""
     curves = {name: record.mean(name) for name in record.metrics["curves"]}
     falls = {name: slope(record.x, values) for name, values in curves.items()}
     told = "; ".join(
@@ -123,9 +122,9 @@ def judge_monomials(record: TrainingRecord) -> Measurement:
 
 
 def judge_classes(record: TrainingRecord) -> Measurement:
-    """A GNN stays at chance exactly, everywhere; RGNN, with LRGA and without, is clearly above it on some entry.
+    """A GNN is exactly at chance on all entries; RGNN, with and without LRGA, is clearly above chance on some entry.
 
-    That it should be so on every entry, or that LRGA helps, is not asked for: the figures say whether it is so.
+    The check does not require this on every entry, or that LRGA helps; the figures show whether it does.
     """
     last = {curve: record.mean(curve)[-1] for curve in record.metrics["curves"]}
     told, at_chance, learned = [], True, False
@@ -145,7 +144,7 @@ def judge_classes(record: TrainingRecord) -> Measurement:
 
 
 def judge_head(record: TrainingRecord) -> Measurement:
-    """Parameters are equal to 5 %, errors fall with the training set, and LRGA has the smaller one at the largest."""
+    """Parameter counts agree to 5 %, errors decrease with the training set, and LRGA's error is smaller at the end."""
     plain, augmented = (record.mean(name) for name in HEAD_NETWORKS)
     counts = record.metrics["parameters"]
     told = ", ".join(f"{a:.3f} / {b:.3f} from {n}" for n, a, b in zip(record.x, plain, augmented, strict=True))
@@ -161,7 +160,7 @@ def judge_head(record: TrainingRecord) -> Measurement:
 
 
 class TrainedClaim(NamedTuple):
-    """A claim that takes training: a :class:`~lrga.theory.tour.Statement` whose record ``judge`` reads."""
+    """A claim that needs training: a :class:`~lrga.theory.tour.Statement` with a function that checks its record."""
 
     key: str
     place: str
@@ -204,7 +203,7 @@ TRAINED_CLAIMS: tuple[TrainedClaim, ...] = (
 
 
 def trained_statements(train: Callable[[str], TrainingRecord] | None = None) -> tuple[Statement, ...]:
-    """The claims as statements of a tour, by the records of the package or, given ``train``, by fresh ones.
+    """The claims as statements of a tour, from the records of the package or, with ``train``, from new ones.
 
     Example:
         >>> [statement.key for statement in trained_statements()][:2]
@@ -218,4 +217,4 @@ def _measure(claim: TrainedClaim, train: Callable[[str], TrainingRecord] | None)
         return claim.judge(train(claim.key))
     record = shipped_record(claim.key)
     found = claim.judge(record)
-    return replace(found, figure=f"{found.figure} (recorded, {record.seconds:.0f} s; --train measures afresh)")
+    return replace(found, figure=f"{found.figure} (recorded, {record.seconds:.0f} s; --train measures again)")

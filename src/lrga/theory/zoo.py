@@ -1,12 +1,12 @@
-"""Graphs that colouring tests find hard, built from their definitions, with what is known about them.
+"""Graphs that are hard for colouring tests, built from their definitions, with the known verdicts.
 
 Functions return :class:`lrga.theory.LabelledGraph` objects without labels.
 
 In a strongly regular graph srg(n, d, λ, μ) every node has d neighbours, adjacent nodes have λ in common and others μ.
-The colours of pairs "equal, adjacent, neither" are stable under 2-FWL then, with numbers that follow from the
-parameters alone. Seidel switching of a graph about a set of nodes exchanges edges and non-edges between the set and the
-rest. Graphs that can be switched into each other form a two-graph; its descendant at a node is what remains when the
-node has been isolated by switching and deleted.
+The pair colours "equal, adjacent, neither" are then stable under 2-FWL, and their counts follow from the
+parameters. Seidel switching of a graph with respect to a set of nodes exchanges edges and non-edges between the set and
+the other nodes. Graphs that can be switched into each other form a two-graph. Its descendant at a node is the graph
+that remains if the node is isolated by switching and then deleted.
 """
 
 import functools
@@ -22,7 +22,7 @@ from lrga.theory.labelled import Array, LabelledGraph, as_graph, graph_from_arcs
 
 @dataclass(frozen=True, eq=False)
 class HardGraphs:
-    """Pairwise non-isomorphic graphs on which a test gives the same verdict for every two of them.
+    """Pairwise non-isomorphic graphs; a test has the same verdict for every pair of them.
 
     Attributes:
         name: Short name.
@@ -54,7 +54,7 @@ def zoo() -> dict[str, HardGraphs]:
             "hexagon-triangles",
             (cycle(6), two_triangles()),
             _SEEN_BY_2FWL,
-            "folklore; two regular graphs of one degree look alike to 1-WL (Cai, Fürer, Immerman 1992, section 1); "
+            "folklore; regular graphs of the same degree are equal to 1-WL (Cai, Fürer, Immerman 1992, section 1); "
             "2-FWL counts triangles",
         ),
         HardGraphs(
@@ -107,13 +107,13 @@ def _cai_fuerer_immerman(k: int) -> HardGraphs:
     )
 
 
-# The ten skips of Murphy et al. (2019): all pairwise non-isomorphic circular skip links on 41 nodes that they use.
+# The ten skips of Murphy et al. (2019) for circular skip links on 41 nodes, pairwise non-isomorphic.
 CSL_NODES = 41
 CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
 
 
 def undirected(edges: Iterable[tuple[int, int]], num_nodes: int | None = None) -> LabelledGraph:
-    """The graph with these edges.
+    """The undirected graph with these edges.
 
     Example:
         >>> undirected([(0, 1), (1, 2)])
@@ -130,12 +130,12 @@ def from_adjacency(matrix: Array) -> LabelledGraph:
 
 
 def cycle(length: int) -> LabelledGraph:
-    """The cycle of so many nodes."""
+    """The cycle with ``num_nodes`` nodes."""
     return undirected(((i, (i + 1) % length) for i in range(length)), length)
 
 
 def two_triangles() -> LabelledGraph:
-    """Two triangles side by side: beside the hexagon, the smallest pair that 1-WL cannot tell apart."""
+    """Two disjoint triangles: with the hexagon, the smallest pair that 1-WL cannot distinguish."""
     return undirected([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
 
 
@@ -151,7 +151,7 @@ def bicyclopentyl() -> LabelledGraph:
 
 
 def circular_skip_link(skip: int, num_nodes: int = CSL_NODES) -> LabelledGraph:
-    """The cycle of ``num_nodes`` with a chord from every node to the one ``skip`` further: 4-regular.
+    """The cycle of ``num_nodes`` with a chord from every node to the node ``skip`` positions further: 4-regular.
 
     Example:
         >>> circular_skip_link(2)
@@ -159,7 +159,7 @@ def circular_skip_link(skip: int, num_nodes: int = CSL_NODES) -> LabelledGraph:
     """
     if not 2 <= skip <= num_nodes - 2 or 2 * skip == num_nodes:
         expected = f"a skip from 2 to {num_nodes - 2}, not half of {num_nodes}"
-        raise OptionError(expected, str(skip), "else the graph is not 4-regular")
+        raise OptionError(expected, str(skip), "choose another skip; the graph must be 4-regular")
     return undirected(((i, (i + step) % num_nodes) for i in range(num_nodes) for step in (1, skip)), num_nodes)
 
 
@@ -171,24 +171,24 @@ def circular_skip_links() -> tuple[LabelledGraph, ...]:
 def cai_fuerer_immerman(base_nodes: int, *, twisted: bool) -> LabelledGraph:
     """The Cai–Fürer–Immerman graph over the complete graph K_m, straight or with one edge twisted.
 
-    Over each node v of the base stand the even subsets of the edges at v; subsets S at u and T at v are adjacent when
-    the edge uv lies in both or in neither, and for the twisted edge (01) in exactly one. m · 2^(m-2) nodes, none
-    labelled (this is the compact form of the construction, without extra nodes for the edges).
+    The nodes are the even subsets of the edges at each node v of the base graph. Subsets S at u and T at v are adjacent
+    if the edge uv is in both or in neither; for the twisted edge (01), if it is in exactly one. The graph has
+    m · 2^(m-2) unlabelled nodes (the compact form of the construction, without extra nodes for the edges).
 
-    Over K_{k+2} the straight and the twisted graph are not isomorphic, k-FWL does not tell them apart, (k+1)-FWL does.
+    Over K_{k+2} the straight and the twisted graph are not isomorphic; (k+1)-FWL distinguishes them, k-FWL does not.
 
     Example:
         >>> cai_fuerer_immerman(4, twisted=True)
         LabelledGraph(16 nodes, 48 edges)
     """
     if base_nodes < 3:
-        raise OptionError("a base of 3 nodes or more", str(base_nodes), "the first pair is over K_3")
+        raise OptionError("a base of 3 nodes or more", str(base_nodes), "use 3 or more")
     nodes = [
         (v, frozenset(subset))
         for v in range(base_nodes)
         for size in range(0, base_nodes, 2)
         for subset in itertools.combinations([u for u in range(base_nodes) if u != v], size)
-    ]  # an edge at v is named by its other end
+    ]  # an edge at v is identified by its other end
     index = {node: i for i, node in enumerate(nodes)}
     edges = []
     for (u, at_u), (v, at_v) in itertools.combinations(nodes, 2):
@@ -199,7 +199,7 @@ def cai_fuerer_immerman(base_nodes: int, *, twisted: bool) -> LabelledGraph:
 
 
 def random_graph(num_nodes: int, density: float, seed: int) -> LabelledGraph:
-    """A random graph in which every edge is there with the same chance.
+    """A random graph in which every edge exists with the same probability.
 
     Example:
         >>> random_graph(10, 1.0, seed=0)
@@ -214,14 +214,14 @@ _LARGEST = 7
 
 @functools.cache
 def connected_graphs(num_nodes: int) -> tuple[LabelledGraph, ...]:
-    """Every connected graph of so many nodes (1 to 7) once: 1, 1, 2, 6, 21, 112, 853 of them.
+    """All connected graphs with ``num_nodes`` nodes (1 to 7), up to isomorphism: 1, 1, 2, 6, 21, 112, 853 graphs.
 
     Example:
         >>> len(connected_graphs(5))
         21
     """
     if not 1 <= num_nodes <= _LARGEST:
-        raise OptionError(f"1 to {_LARGEST} nodes", str(num_nodes), "the atlas goes no further")
+        raise OptionError(f"1 to {_LARGEST} nodes", str(num_nodes), "use fewer nodes; the atlas has no larger graphs")
     networkx = optional_module("networkx", "for the atlas of small graphs", "graphs")
     graphs = (g for g in networkx.graph_atlas_g() if len(g) == num_nodes)
     return tuple(as_graph(g) for g in graphs if networkx.is_connected(g))
@@ -248,8 +248,8 @@ def shrikhande() -> LabelledGraph:
 def chang_family() -> list[LabelledGraph]:
     """The four srg(28, 12, 6, 4): the triangular graph T(8), and the three graphs of Chang.
 
-    T(8) has the pairs out of eight points as nodes, adjacent when they share a point. Chang's graphs come from it by
-    switching about the edges of a perfect matching, of an octagon, and of a triangle beside a pentagon.
+    The nodes of T(8) are the pairs of eight points; two pairs are adjacent if they share a point. Chang's graphs result
+    from switching with respect to the edges of a perfect matching, of an octagon, and of a triangle and a pentagon.
     """
     pairs = list(itertools.combinations(range(8), 2))
     triangular = _adjacency(pairs, lambda a, b: len({*a, *b}) == 3)
@@ -266,7 +266,7 @@ def chang_family() -> list[LabelledGraph]:
 
 
 def paulus_family() -> tuple[LabelledGraph, ...]:
-    """All fifteen srg(25, 12, 5, 6), from a list; their parameters and that they differ are easily verified.
+    """All fifteen srg(25, 12, 5, 6), from a stored list; parameters and non-isomorphism are easy to verify.
 
     They are the descendants of the four regular two-graphs on 26 points: two come from the Latin squares of order 5,
     two from the Steiner triple systems on 13 points. There are no more such graphs (Paulus 1973).
@@ -305,5 +305,5 @@ def _adjacency(nodes: Sequence[tuple[int, int]], adjacent: Callable[[tuple[int, 
 
 
 def _cycle_edges(points: list[int]) -> set[tuple[int, int]]:
-    """Edges of the polygon through the points, each as an ordered pair; of two points, the edge between them."""
+    """Edges of the polygon through the points, as ordered pairs; for two points, the edge between them."""
     return {(min(a, b), max(a, b)) for a, b in zip(points, points[1:] + points[:1], strict=True)}

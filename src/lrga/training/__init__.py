@@ -1,4 +1,4 @@
-"""Training: a configuration in, a result and a run folder out."""
+"""Training: from a configuration to a result and a run folder."""
 
 from lrga.training.callbacks.base import Callback, EpochRecord, RunFacts
 from lrga.training.config import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig

@@ -1,20 +1,19 @@
-"""Everything that decides a training run, as plain data that can be written down and read back."""
+"""The configuration of a training run, as plain data that can be saved and loaded."""
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
-from types import NoneType
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, Self, TypeVar
 
-from lrga.checks import check_choice, check_count
+from lrga.checks import check_choice
 from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.data.links.negatives import KINDS as NEGATIVES
 from lrga.data.links.walks import EXTREME
 from lrga.data.packed.sampler import check_fanouts
 from lrga.errors import LRGAError, OptionError
 from lrga.io import limits
-from lrga.io.documents import check_fields, is_number
+from lrga.io.documents import check_fields
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.gnn import BLOCKS
 from lrga.models.link import PREDICTORS
@@ -50,11 +49,11 @@ class DataConfig:
     """The data of a run.
 
     Attributes:
-        name: A data set known by name (``lrga data ls``); or the user's own: a folder of CSV files, a ``.pt`` file
-            or ``module:factory``. Graphs passed to :func:`~lrga.training.runs.run.train` directly may have any name.
+        name: A named data set (``lrga data ls``), or the user's own data: a folder of CSV files, a ``.pt`` file or
+            ``module:factory``. Graphs passed to :func:`~lrga.training.runs.run.train` directly may have any name.
         root: Data root; by default ``LRGA_DATA`` or ``~/.cache/lrga``.
         source: Folder of raw or prepared files to build a named set from.
-        options: Options of the data set: ``sizes`` and ``seed``; of own data ``task``, ``level``, ``split``, ``seed``.
+        options: Options of the data set: ``sizes``, ``seed``; for own data ``task``, ``level``, ``split``, ``seed``.
     """
 
     name: str
@@ -71,40 +70,40 @@ class DataConfig:
         plain = {
             key: list(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for key, v in self.options.items()
         }
-        object.__setattr__(self, "options", plain)  # as JSON reads them back
+        object.__setattr__(self, "options", plain)  # as they are read from JSON
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """The network of a run; the names are those of :func:`lrga.build_model`.
+    """The network of a run, with the names of :func:`lrga.build_model`.
 
     Attributes:
         model: ``"gcn"``, ``"gat"``, ``"gatedgcn"``, ``"graphsage"``, ``"gin"`` or ``"gine"``; for link prediction also
             ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
-        budget: ``"100K"``, ``"500K"`` or a number of parameters: decides width and depth where they are not given.
+        budget: ``"100K"``, ``"500K"`` or a number of parameters; determines width and depth unless they are given.
         lrga: Whether every layer has low-rank global attention.
         hidden: Width of the layers.
         layers: Number of layers.
-        heads: Heads of GAT.
-        rank: The paper's κ.
-        attention_heads: Heads of the low-rank attention.
-        edge_features: ``False`` lets GatedGCN read ones instead of the set's edge features.
-        preset: The benchmark's generation of layers, ``"2022"`` or ``"2020"``.
-        wiring: Of the augmented layer, a name among :data:`~lrga.nn.layers.lrga.WIRINGS`.
-        dropout: In the layers and on the attention's output.
+        heads: Number of heads of GAT.
+        rank: Rank of the low-rank attention, κ in the paper.
+        attention_heads: Number of heads of the low-rank attention.
+        edge_features: ``False`` replaces the edge features of GatedGCN by ones.
+        preset: Version of the benchmark's layers, ``"2022"`` or ``"2020"``.
+        wiring: Wiring of the augmented layer, a name in :data:`~lrga.nn.layers.lrga.WIRINGS`.
+        dropout: Dropout in the layers and on the attention's output.
         residual: Whether layers have residual connections.
-        batch_norm: Whether layers are normalised.
-        block: ``"benchmark"``, the paper's layers, or ``"residual"``
+        batch_norm: Whether layers have batch normalisation.
+        block: ``"benchmark"`` for the paper's layers, or ``"residual"``
             (:class:`~lrga.nn.layers.residual.ResidualLayer`).
-        norm: Of residual blocks: ``"batch"``, ``"layer"`` or ``"rms"``.
-        attention_dropout: On the attention's output in residual blocks; ``dropout`` by default.
-        readout: ``"mean"``, ``"sum"`` or ``"max"`` over the nodes of a graph; by default the model's own.
-        encoding: Positional encodings beside the features, such as ``["rwse:20"]`` (:mod:`lrga.nn.encodings`).
-        random_features: Whether fresh noise replaces the node features at every pass.
-        resample_features: ``False`` holds that noise: node j of every graph has the same at every pass.
-        backend: Of the attention.
-        normalize: Of the attention: ``"graph"`` as in the paper, ``"row"``, ``"rms"`` or ``None``.
-        qk_norm: Whether the attention normalises its m1 and m2.
+        norm: Normalisation of residual blocks: ``"batch"``, ``"layer"`` or ``"rms"``.
+        attention_dropout: Dropout on the attention's output in residual blocks; by default ``dropout``.
+        readout: ``"mean"``, ``"sum"`` or ``"max"`` over the nodes of a graph; by default the model's default.
+        encoding: Positional encodings in addition to the features, e.g. ``["rwse:20"]`` (:mod:`lrga.nn.encodings`).
+        random_features: Whether random noise replaces the node features in every forward pass.
+        resample_features: ``False`` keeps the noise fixed: node j of every graph gets the same noise in every pass.
+        backend: Backend of the attention.
+        normalize: Normalisation of the attention: ``"graph"`` as in the paper, ``"row"``, ``"rms"`` or ``None``.
+        qk_norm: Whether the attention normalises m1 and m2.
         gate: Whether each head of the attention has a learned gate.
     """
 
@@ -114,7 +113,7 @@ class ModelConfig:
     hidden: int | None = _within(None, _COUNT)
     layers: int | None = _within(None, _COUNT)
     heads: int | None = _within(None, _COUNT)
-    rank: int = RANK
+    rank: int = _within(RANK, _NOT_NEGATIVE)
     attention_heads: int = _within(1, _COUNT)
     edge_features: bool = True
     preset: str = _among("2022", PRESETS)
@@ -147,35 +146,35 @@ class ModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
-    """Training options. The defaults are the benchmark's: Adam, the rate lowered on plateaus of the validation loss.
+    """Training options. The defaults are the benchmark's: Adam, the rate reduced on plateaus of the validation loss.
 
     Attributes:
         optimizer: ``"adam"``, ``"adamw"`` or ``"sgd"``.
         lr: Learning rate; the maximum if a schedule changes it.
-        schedule: Of the rate: ``"plateau"``, ``"constant"``, ``"cosine"``, ``"linear"`` or ``"one_cycle"``
-            (:class:`~lrga.training.optim.Schedule` has the formulas).
+        schedule: Learning-rate schedule: ``"plateau"``, ``"constant"``, ``"cosine"``, ``"linear"`` or ``"one_cycle"``
+            (formulas: :class:`~lrga.training.optim.Schedule`).
         schedule_per: Whether the rate changes with every ``"step"`` or at the beginning of an ``"epoch"``.
-        warmup_epochs: Epochs, or a fraction of one, in which the rate rises linearly.
-        lr_factor: What the rate is multiplied by on a plateau.
-        patience: Epochs without improvement before the rate is lowered.
-        min_lr: With ``"plateau"`` training ends when the rate falls below this; ``"cosine"`` and ``"linear"`` fall to
-            it.
+        warmup_epochs: Number of epochs, possibly fractional, with a linearly increasing rate.
+        lr_factor: Factor of the rate on a plateau.
+        patience: Number of epochs without improvement before the rate is reduced.
+        min_lr: With ``"plateau"``, training ends when the rate falls below it; with ``"cosine"`` and ``"linear"``, the
+            final rate.
         max_epochs: Maximum number of epochs.
-        batch_size: Graphs in a batch; seed nodes with ``fanouts``.
-        fanouts: Of one graph whose nodes are classified: every step trains on a sampled subgraph, the seed nodes of the
-            batch with so many neighbours in each hop (:class:`~lrga.data.NeighborSampler`), within which low-rank
-            attention attends. An epoch has every training node as a seed once; evaluation is on the whole graph.
-        eval_batch_size: Graphs in a batch of evaluation (metrics averaged over batches depend on it); as in training
-            by default.
-        weight_decay: Of the optimiser (``"adamw"``: decoupled).
+        batch_size: Number of graphs in a batch; with ``fanouts``, number of seed nodes.
+        fanouts: For node classification on one graph: number of sampled neighbours in each hop
+            (:class:`~lrga.data.NeighborSampler`). Every step trains on a sampled subgraph, and low-rank attention
+            attends within it. An epoch uses every training node as a seed once; evaluation uses the whole graph.
+        eval_batch_size: Number of graphs in a batch of evaluation (metrics averaged over batches depend on it); by
+            default that of training.
+        weight_decay: Weight decay of the optimiser (``"adamw"``: decoupled).
         selective_decay: Whether to exclude biases, norms and embeddings from weight decay.
-        momentum: Of SGD.
+        momentum: Momentum of SGD.
         clip_gradient: Maximum norm of the gradient, or ``None``.
-        weight_average: Decay of an exponential moving average of the weights, for example 0.999, with which epochs are
-            evaluated and the model is saved; ``None`` for none.
+        weight_average: Decay of an exponential moving average of the weights, for example 0.999, which is used for
+            evaluation and saved; ``None`` for no average.
         precision: ``"float32"``, or ``"bf16"`` or ``"fp16"`` for mixed precision.
-        recalibrate_norm: The statistics of BatchNorm are averaged afresh over so many training batches before each
-            evaluation; 0 keeps the running ones.
+        recalibrate_norm: Number of training batches over which BatchNorm statistics are recomputed before each
+            evaluation; 0 keeps the running statistics.
     """
 
     optimizer: str = _among("adam", OPTIMIZERS)
@@ -184,7 +183,7 @@ class OptimizerConfig:
     schedule_per: str = _among("step", ("step", "epoch"))
     warmup_epochs: float = _within(0.0, _NOT_NEGATIVE)
     lr_factor: float = _within(0.5, _OPEN)
-    patience: int = 10
+    patience: int = _within(10, _NOT_NEGATIVE)
     min_lr: float = _within(1e-5, _NOT_NEGATIVE)
     max_epochs: int = _within(1000, _COUNT)
     batch_size: int = _within(128, _COUNT)
@@ -196,12 +195,12 @@ class OptimizerConfig:
     clip_gradient: float | None = _within(None, _POSITIVE)
     weight_average: float | None = _within(None, _OPEN)
     precision: str = _among("float32", PRECISIONS)
-    recalibrate_norm: int = 0
+    recalibrate_norm: int = _within(0, _NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
-        _check_options(self)
         if self.fanouts is not None:
             object.__setattr__(self, "fanouts", check_fanouts(self.fanouts))
+        _check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,25 +208,25 @@ class RunConfig:
     """Options of a single run.
 
     Attributes:
-        seed: Of the weights, the order of the graphs and dropout.
-        device: ``"auto"`` (a GPU where there is one), ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
-        loss: Another loss than the task's own, by name.
-        metric: Another metric than the task's own, by name.
-        label_smoothing: Of a cross-entropy loss.
+        seed: Seed of the weights, the order of the graphs and dropout.
+        device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
+        loss: Name of a loss that replaces the default of the task.
+        metric: Name of a metric that replaces the default of the task.
+        label_smoothing: Label smoothing of a cross-entropy loss.
         standardize_targets: Whether to standardise regression targets of your own data with the training split. Losses,
             metrics and predictions are in the original units. ``None``, the default, means yes.
-        checkpoint_minutes: Minutes between checkpoints within an epoch. Others are written after an epoch
-            if the last one is at least ten seconds old, and at the end.
+        checkpoint_minutes: Minutes between checkpoints within an epoch. A checkpoint is also written after an epoch if
+            the last one is at least ten seconds old, and at the end.
         tensorboard: Whether to log for TensorBoard (extra ``tensorboard``).
-        engine: ``"captured"`` steps (:mod:`lrga.training.capture.engine`), the ``"plain"`` loop, or ``"auto"``:
-            captured on a GPU where the model allows it.
-        deterministic: Whether sums on a GPU are added in the same order every time, so that two runs are equal to the
-            last bit; slower. On a CPU they always are.
+        engine: ``"captured"`` for steps captured as CUDA graphs (:mod:`lrga.training.capture.engine`), ``"plain"`` for
+            the plain loop, or ``"auto"``: captured on a GPU if the model supports it.
+        deterministic: Whether to use deterministic algorithms on a GPU, so that equal runs give bit-identical results;
+            slower. Runs on a CPU are always deterministic.
         recompute_layers: Whether to use activation checkpointing: the backward pass computes every layer again, which
             takes less memory and about a third more time.
     """
 
-    seed: int = 41
+    seed: int = _within(41, _NOT_NEGATIVE)
     device: str = "auto"
     loss: str | None = None
     metric: str | None = None
@@ -245,36 +244,47 @@ class RunConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkConfig:
-    """Options of link prediction alone.
+    """Additional options of link prediction.
 
     Attributes:
-        skip: Whether a layer's input is among the inputs of its linear map (networks with LRGA).
+        skip: Whether the linear map of a layer also gets the layer's input (networks with LRGA).
         predictor: ``"hadamard"``, ``"dot"`` or ``"concat"``.
-        predictor_layers: Linear maps of the predictor.
-        negatives: ``"uniform"`` random pairs or pairs that are ``"no_edge"``.
-        validation_edges: Whether messages run along the validation edges, too, when the test is scored.
-        edge_weights: Whether GCN reads the weights of the edges, where they have any.
-        walk_length: Steps of a random walk (Node2Vec, DeepWalk).
-        walk_context: Nodes of a walk that are near each other.
-        walks_per_node: Walks that begin in each node in an epoch.
-        walk_epochs: Epochs of walks before the predictor is trained.
-        walk_batch_size: Nodes whose walks make a batch.
+        predictor_layers: Number of linear maps of the predictor.
+        predictor_residual: Whether the predictor's hidden layers have residual connections.
+        linear_layers: Whether layers have neither activation nor BatchNorm (:class:`~lrga.models.LinkGNN`).
+        input_residual: Factor of the network's input that every linear layer adds to its output.
+        orthogonal: Whether learned node vectors are initialised with orthogonal columns.
+        mask_batch: Whether the edges of a batch are removed from the message-passing graph (GCN), so that the network
+            cannot see the edges that it predicts.
+        negatives: ``"uniform"`` random pairs, or ``"no_edge"`` for pairs that are not edges.
+        validation_edges: Whether message passing also uses the validation edges for the test scores.
+        edge_weights: Whether GCN uses edge weights, if any.
+        walk_length: Number of steps of a random walk (Node2Vec, DeepWalk).
+        walk_context: Window of skip-gram: number of nodes of a walk that count as near each other.
+        walks_per_node: Number of walks from each node in an epoch.
+        walk_epochs: Number of epochs of walks before the predictor is trained.
+        walk_batch_size: Number of start nodes in a batch.
         walk_lr: Learning rate of the vectors.
-        walk_pull: How strongly what is near on a walk is drawn together beside the loss; DeepWalk's Laplacian term.
-        walk_p: Node2Vec's p: how little a walk returns to where it was.
-        walk_q: Node2Vec's q: how little it goes away.
+        walk_pull: Weight of DeepWalk's Laplacian term, which pulls vectors of near nodes together.
+        walk_p: Node2Vec's return parameter p: higher values make it less likely to return to the previous node.
+        walk_q: Node2Vec's in-out parameter q: higher values keep the walk near the previous node.
     """
 
     skip: bool = True
     predictor: str = _among("hadamard", PREDICTORS)
     predictor_layers: int = _within(3, _COUNT)
+    predictor_residual: bool = False
+    linear_layers: bool = False
+    input_residual: float = _within(0.0, _NOT_NEGATIVE)
+    orthogonal: bool = False
+    mask_batch: bool = False
     negatives: str = _among("uniform", NEGATIVES)
     validation_edges: bool = False
     edge_weights: bool = True
     walk_length: int = _within(40, _COUNT)
     walk_context: int = _within(20, {"of at least": 2})
     walks_per_node: int = _within(10, _COUNT)
-    walk_epochs: int = 2
+    walk_epochs: int = _within(2, _NOT_NEGATIVE)
     walk_batch_size: int = _within(256, _COUNT)
     walk_lr: float = _within(0.01, _POSITIVE)
     walk_pull: float = _within(0.0, _NOT_NEGATIVE)
@@ -284,13 +294,13 @@ class LinkConfig:
     def __post_init__(self) -> None:
         _check_options(self)
         if self.walk_context > self.walk_length + 1:
-            got = f"{self.walk_context} of walks with {self.walk_length + 1} nodes"
-            raise OptionError("walk_context of at most the nodes of a walk", got, "take longer walks")
+            got = f"{self.walk_context} for walks of {self.walk_length + 1} nodes"
+            raise OptionError("walk_context of at most the nodes of a walk", got, "use longer walks")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """A full training run.
+    """The configuration of a training run.
 
     Example:
         >>> config = TrainingConfig(data=DataConfig(name="ZINC"), model=ModelConfig(model="gatedgcn"))
@@ -304,42 +314,42 @@ class TrainingConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     run: RunConfig = field(default_factory=RunConfig)
-    link: LinkConfig | None = None  # where links are predicted
+    link: LinkConfig | None = None  # for link prediction
 
     @property
     def problem(self) -> str:
-        """What the run is about: ``"graphs"`` or ``"links"``."""
+        """Kind of the run: ``"graphs"`` or ``"links"``."""
         return "graphs" if self.link is None else "links"
 
     @property
     def reported(self) -> str:
-        """Which epoch's number is reported: the ``"best"`` in validation on sets of one graph, else the ``"last"``."""
+        """The reported epoch: the ``"best"`` one in validation for sets of one graph, else the ``"last"``."""
         dataset = dataset_name(self.data.name)
         one_graph = self.link is not None or (dataset is not None and spec_of(dataset).one_graph)
         return "best" if one_graph else "last"
 
     def option(self, name: str) -> Any:
-        """The value of an option by its name, ``None`` where the run has no such option."""
+        """The value of an option by name; ``None`` if the run has no such option."""
         return getattr(getattr(self, SECTION_OF[name]), name, None)
 
     @property
     def own_metric(self) -> str:
-        """The metric of a user's own data, unless the run names another."""
+        """The default metric of a user's own data."""
         return "accuracy" if self.link is None else "auc"
 
     @property
     def budget(self) -> str | int | None:
-        """The budget that decides the size of the network; ``None`` where width and depth are always given."""
+        """The parameter budget of the network; ``None`` for link prediction, where width and depth are given."""
         return self.model.budget if self.link is None else None
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; :meth:`from_json` reads them. ``link`` is there only where links are predicted."""
+        """JSON values for :meth:`from_json`; the key ``link`` exists only for link prediction."""
         values = asdict(self)
         return values if self.link is not None else {key: value for key, value in values.items() if key != "link"}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The configuration that :meth:`to_json` wrote; unknown and missing keys are refused by name."""
+        """Reads the values of :meth:`to_json`; errors name unknown and missing keys."""
         check_keys("configuration", values, cls)
         made: dict[str, Any] = {}
         for name, section in _SECTIONS.items():
@@ -348,7 +358,7 @@ class TrainingConfig:
             own = values[name]
             if isinstance(own, Mapping):
                 own = renamed_reading({key: value for key, value in own.items() if key not in _REMOVED})
-                if name == "optimizer" and values.get("link") is not None:  # version 0.1 had no other for links
+                if name == "optimizer" and values.get("link") is not None:  # the only one for links in version 0.1
                     own = {"schedule": "constant", **own}
             made[name] = read_fields(section, own, f"section {name!r} of the configuration")
         return cls(**made)
@@ -359,25 +369,24 @@ class TrainingConfig:
 
         Args:
             path: The file.
-            trust: Whether a ``module:factory`` that it names may be imported and its data root written to
+            trust: Whether a ``module:factory`` in the file may be imported and its data root written to
                 (:mod:`lrga.training.runs.trust`).
         """
-        from lrga.training.runs.trust import data_from_file  # which needs what this module has
+        from lrga.training.runs.trust import data_from_file  # imported here: it imports this module
 
         try:
-            config = cls.from_json(limits.parse_json(limits.read_bytes(Path(path), error=OptionError), finite=True))
+            values = limits.read_json(Path(path), error=OptionError)
         except LRGAError:
             raise
-        except FileNotFoundError as error:
-            raise OptionError(f"the configuration file {path}", "no such file", "name an existing file") from error
-        except (OSError, ValueError, RecursionError) as error:
-            raise OptionError(f"JSON in {path}", str(error), "correct the file") from error
+        except (OSError, ValueError) as error:
+            raise OptionError(f"a configuration as JSON in {path}", str(error), "pass another file") from error
+        config = cls.from_json(values)
         return replace(config, data=data_from_file(config.data, path, trust=trust))
 
     def changed(self, **options: Any) -> Self:
-        """A copy with other values of any options, each found by its name in whichever section has it.
+        """A copy with other values of options, which may be in any section.
 
-        ``name``, ``root``, ``source`` and ``options`` are the data's.
+        ``name``, ``root``, ``source`` and ``options`` belong to the data.
         """
         sections: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
         for key, value in options.items():
@@ -388,14 +397,14 @@ class TrainingConfig:
                 )
             if section == "link" and self.link is None:
                 got = f"{key} for {self.data.name}"
-                remedy = "leave it out, or name an ogbl set, or your edge list with --task link"
-                raise OptionError("options of link prediction where links are predicted", got, remedy)
+                remedy = "omit it, or use an ogbl set, or your edge list with --task link"
+                raise OptionError("options of link prediction only for link prediction", got, remedy)
             sections[section][key] = value
         return replace(self, **{name: replace(getattr(self, name), **new) for name, new in sections.items() if new})
 
 
-_REMOVED = ("memory_limit",)  # options of version 0.1 that changed no result
-# Options that decide where and how conveniently a run is made, not what it computes.
+_REMOVED = ("memory_limit",)  # options of version 0.1 without effect on results
+# Options of where and how a run is executed; they do not change what it computes.
 PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
     "data": ("root", "source"),
     "run": ("device", "checkpoint_minutes", "tensorboard", "engine", "deterministic", "recompute_layers"),
@@ -403,7 +412,7 @@ PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
 
 
 def essence(config: TrainingConfig) -> dict[str, dict[str, Any]]:
-    """All options that decide what a run computes, by section."""
+    """All options that determine what a run computes, by section."""
     return {
         section: {key: value for key, value in values.items() if key not in PLACE_OPTIONS.get(section, ())}
         for section, values in config.to_json().items()
@@ -413,7 +422,7 @@ def essence(config: TrainingConfig) -> dict[str, dict[str, Any]]:
 def first_difference(
     ours: TrainingConfig, theirs: TrainingConfig, *, ignore: Collection[str] = ()
 ) -> tuple[str, Any, Any] | None:
-    """The first option of two runs that makes them compute something else: its name and both values."""
+    """The first option that makes two runs compute different things: its name and both values."""
     there = {key: value for section in essence(theirs).values() for key, value in section.items()}
     for section in essence(ours).values():
         for key, value in section.items():
@@ -422,7 +431,7 @@ def first_difference(
     return None
 
 
-# Every option has one name in all sections together, so that a sweep or the command line can say it without a section.
+# Option names are unique over all sections, so sweeps and the command line do not need section names.
 _SECTIONS: dict[str, Any] = {
     "data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig, "link": LinkConfig,
 }  # fmt: skip
@@ -430,38 +439,31 @@ SECTION_OF: dict[str, str] = {option.name: name for name, section in _SECTIONS.i
 
 
 def check_keys(what: str, values: Any, cls: type) -> None:
-    """Refuses JSON values with other keys than the fields of a dataclass, or without one that has no default."""
+    """Raises an error if JSON values have unknown keys, or lack a field of a dataclass without default."""
     needed = {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(cls)}
     if not isinstance(values, Mapping):
         raise OptionError(f"{what} as an object with {', '.join(needed)}", repr(values)[:80], "write a JSON object")
     if unknown := [key for key in values if key not in needed]:
         got = f"the key {unknown[0]!r}"
-        raise OptionError(f"{what} with keys among {', '.join(needed)}", got, "correct or remove it")
+        raise OptionError(f"{what} with keys from {', '.join(needed)}", got, "correct or remove it")
     if missing := [name for name in needed if needed[name] and name not in values]:
         raise OptionError(f"{what} with the key {missing[0]!r}", f"keys {', '.join(values) or '(none)'}", "add it")
 
 
 def read_fields(cls: type[T], values: Any, what: str) -> T:
-    """An object of a dataclass from JSON values; unknown, missing and mistyped ones are refused by name."""
+    """Creates a dataclass object from JSON values; errors name unknown, missing and mistyped keys."""
     check_keys(what, values, cls)
     check_fields(cls, values)
     return cls(**values)
 
 
 def _check_options(section: Any) -> None:
-    """Refuses values of another type, or beyond the limits that stand beside the fields."""
+    """Raises an error for values of the wrong type, or outside the limits of their fields."""
+    check_fields(type(section), vars(section))
     for option in fields(section):
         name, value, limits = option.name, getattr(section, option.name), option.metadata
-        kinds = set(get_args(option.type)) or {option.type}
-        if value is None and NoneType in kinds:
-            continue
         if "choices" in limits:
             check_choice(name, value, limits["choices"])
-        elif float in kinds:
-            if not is_number(value) or not all(_TESTS[word](value, bound) for word, bound in limits.items()):
-                wanted = " and ".join(f"{word} {bound:g}" for word, bound in limits.items())
-                raise OptionError(f"{name}, a number {wanted}", repr(value), f"pass another {name}")
-        elif bool in kinds and not isinstance(value, bool):
-            raise OptionError(f"{name} to be true or false", repr(value), "pass a bool")
-        elif kinds - {NoneType} == {int}:
-            check_count(name, value, minimum=int(limits.get("of at least", 0)))
+        elif value is not None and not all(_TESTS[word](value, bound) for word, bound in limits.items()):
+            wanted = " and ".join(f"{word} {bound:g}" for word, bound in limits.items())
+            raise OptionError(f"{name}, a number {wanted}", repr(value), f"pass another {name}")

@@ -1,4 +1,4 @@
-"""Devices and random states: everything random in a run follows from its seed, and can be saved and restored."""
+"""Devices and random states: all randomness of a run follows from its seed, and can be saved and restored."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ NORM_STREAM = 2
 
 
 def choose_device(name: str) -> torch.device:
-    """The device that ``name`` means: ``"auto"`` is a GPU where there is one.
+    """The device of a name; ``"auto"`` is a GPU if there is one.
 
     Example:
         >>> choose_device("cpu")
@@ -25,35 +25,35 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise DeviceError("auto, cpu, cuda or cuda:N", repr(name), "name one of these") from error
+        raise DeviceError("auto, cpu, cuda or cuda:N", repr(name), "pass one of these") from error
     if device.type == "cpu":
         return device
     if device.type != "cuda":
-        raise DeviceError("auto, cpu, cuda or cuda:N", repr(name), "train on one of these")
+        raise DeviceError("auto, cpu, cuda or cuda:N", repr(name), "use one of these")
     if not torch.cuda.is_available():
         got = "no GPU that this PyTorch can use"
         raise DeviceError(f"a GPU for device {name!r}", got, "pass cpu, or install a CUDA build of PyTorch")
     if device.index is not None and device.index >= torch.cuda.device_count():
-        raise DeviceError(f"a GPU called {name}", f"{torch.cuda.device_count()} GPU(s)", "take a lower number")
+        raise DeviceError(f"a GPU called {name}", f"{torch.cuda.device_count()} GPU(s)", "pass a lower number")
     return device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
 
 
 def order_generator(seed: int, epoch: int, *, stream: int = 1) -> torch.Generator:
-    """The source of an epoch's order of the graphs; it follows from seed and epoch, so nothing of it need be saved.
+    """The generator of the order of graphs in an epoch; it depends only on seed and epoch, so no state needs saving.
 
-    One seed drives several independent streams, so that the order does not depend on how much noise a model draws. That
-    of the batches over which BatchNorm statistics are averaged afresh is :data:`NORM_STREAM`.
+    A seed has several independent streams, so the order does not depend on the random numbers that a model draws.
+    :data:`NORM_STREAM` is the stream for recalibrating BatchNorm statistics.
     """
     return torch.Generator().manual_seed((seed * 1_000_003 + epoch) * 7 + stream & 0x7FFF_FFFF_FFFF_FFFF)
 
 
 def step_seed(seed: int, epoch: int, batch: int, rank: int) -> int:
-    """Of the noise of one step on one of several ranks."""
+    """The seed of the random numbers of one step on one rank."""
     return (((seed * 1_000_003 + epoch) * 1_000_003 + batch) * 65_537 + rank) & 0x7FFF_FFFF_FFFF_FFFF
 
 
 def stream_generator(seed: int, *path: int, device: torch.device) -> torch.Generator:
-    """A source of its own for each ``path`` of numbers (stream, epoch, batch, …), on ``device``: nothing to be saved.
+    """A separate generator on ``device`` for each ``path`` of numbers (stream, epoch, batch, …); no state needs saving.
 
     Example:
         >>> first, second = (stream_generator(41, 3, batch, device=torch.device("cpu")) for batch in (0, 1))
@@ -61,7 +61,7 @@ def stream_generator(seed: int, *path: int, device: torch.device) -> torch.Gener
         True
     """
     value = seed
-    for part in path:  # a step of a linear congruence for each: equal paths alone give equal seeds, nearly
+    for part in path:  # one step of a linear congruential generator each: different paths almost never give equal seeds
         value = (value * 6_364_136_223_846_793_005 + part + 1_442_695_040_888_963_407) & 0xFFFF_FFFF_FFFF_FFFF
         value ^= value >> 29
     return torch.Generator(device).manual_seed(value & 0x7FFF_FFFF_FFFF_FFFF)
@@ -69,9 +69,9 @@ def stream_generator(seed: int, *path: int, device: torch.device) -> torch.Gener
 
 @contextmanager
 def deterministic(enabled: bool = True) -> Iterator[None]:
-    """Within it, PyTorch takes algorithms that add in the same order every time, and refuses where there is none.
+    """Inside the block PyTorch uses deterministic algorithms, and raises an error if an operation has none.
 
-    The kernels of this package always do.
+    The kernels of this package are always deterministic.
     """
     if not enabled:
         yield
@@ -119,7 +119,7 @@ class OwnRandomness:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Within it, random numbers come from these states; afterwards those of before are back."""
+        """Uses these random states inside the block; restores the previous ones afterwards."""
         before = torch.get_rng_state()
         torch.set_rng_state(self._cpu)
         shared = None
@@ -136,7 +136,7 @@ class OwnRandomness:
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
-    """PyTorch's random states, of the CPU and of the GPU in use, as bytes."""
+    """PyTorch's random states of the CPU and of the current GPU, as bytes."""
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
@@ -144,7 +144,7 @@ def random_states(device: torch.device) -> dict[str, Tensor]:
 
 
 def restore_random_states(states: dict[str, Tensor], device: torch.device) -> None:
-    """Restores what :func:`random_states` gave; a GPU's only on a GPU."""
+    """Restores the states of :func:`random_states`; the state of a GPU only on a GPU."""
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)

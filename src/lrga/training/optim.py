@@ -1,4 +1,4 @@
-"""Optimisers and learning-rate schedules from plain options, and a moving average of the weights."""
+"""Optimisers, learning-rate schedules, and a moving average of the weights."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,14 +13,14 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from lrga.training.config import OptimizerConfig
 
 _NORMS = (_NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
-# Of PyTorch's OneCycleLR: share of the steps that warm up, first and last rate as parts of the greatest.
+# Defaults of PyTorch's OneCycleLR: fraction of warm-up steps, first and last rate relative to the maximum.
 _ONE_CYCLE_RISE, _ONE_CYCLE_FIRST, _ONE_CYCLE_LAST = 0.3, 1 / 25, 1 / 25e4
 
 
 def make_optimizer(
     model: nn.Module, parameters: Sequence[nn.Parameter], options: OptimizerConfig
 ) -> torch.optim.Optimizer:
-    """The optimiser that ``options`` name, over ``parameters`` of ``model``.
+    """Creates the optimiser of ``options`` for ``parameters`` of ``model``.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
@@ -44,7 +44,7 @@ def make_optimizer(
 
 
 def _without_decay(model: nn.Module) -> set[int]:
-    """Biases, parameters of norms and embeddings."""
+    """The ids of biases and of parameters of norms and embeddings."""
     found: set[int] = set()
     for module in model.modules():
         every = isinstance(module, (*_NORMS, nn.Embedding)) or "norm" in type(module).__name__.lower()
@@ -57,23 +57,23 @@ def _without_decay(model: nn.Module) -> set[int]:
 class Schedule:
     r"""The learning rate of every step.
 
-    With base rate :math:`r`, :math:`t` steps done, :math:`W` of warm-up and :math:`T` in all:
+    With base rate :math:`r`, :math:`t` finished steps, :math:`W` warm-up steps and :math:`T` steps in total:
 
     ========== =======================================================================================
     constant   :math:`r`
     linear     :math:`r_{min} + (r - r_{min}) (T - t) / (T - W)`
     cosine     :math:`r_{min} + (r - r_{min}) (1 + \cos(\pi (t - W) / (T - W))) / 2`
-    one_cycle  PyTorch's ``OneCycleLR`` with greatest rate :math:`r`
+    one_cycle  PyTorch's ``OneCycleLR`` with maximum rate :math:`r`
     plateau    :math:`r`, multiplied by ``lr_factor`` after ``patience`` epochs without a better validation loss
     ========== =======================================================================================
 
-    During warm-up the rate is :math:`r (t + 1) / W`. With ``schedule_per="epoch"`` the rate changes at the beginning of
-    epochs only.
+    During warm-up the rate is :math:`r (t + 1) / W`. With ``schedule_per="epoch"`` the rate changes only at the
+    beginning of epochs.
 
     Args:
-        optimizer: Whose rate is set.
-        options: Kind and numbers.
-        steps: Of an epoch.
+        optimizer: The optimiser whose rate is set.
+        options: Kind and parameters of the schedule.
+        steps: Steps per epoch.
 
     Example:
         >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
@@ -105,13 +105,13 @@ class Schedule:
         return self.options.schedule == "plateau" and self.done >= self.warmup and self.lr < self.options.min_lr
 
     def step(self) -> None:
-        """A step of the optimiser is done."""
+        """Call after every step of the optimiser."""
         self.done += 1
         if self.done <= self.warmup or self.options.schedule not in ("plateau", "constant"):
             self._apply()
 
     def end_epoch(self, val_loss: float | None) -> None:
-        """An epoch is over, with this loss in validation."""
+        """Call after every epoch, with the validation loss."""
         if self.options.schedule == "plateau" and val_loss is not None and self.done >= self.warmup:
             self._plateau.step(val_loss)
 
@@ -134,13 +134,13 @@ class Schedule:
         return floor + max(rate - floor, 0.0) * falling
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides the rates to come, as JSON values."""
+        """The state of the schedule, as JSON values."""
         plateau = {key: value for key, value in self._plateau.state_dict().items() if key != "_last_lr"}
         plain = {key: str(v) if isinstance(v, float) and math.isinf(v) else v for key, v in plateau.items()}
         return {"done": self.done, "plateau": plain}  # JSON has no infinity
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continues from what :meth:`state` gave; the rates of the optimiser are restored with it."""
+        """Restores a :meth:`state`; the rates are restored with the optimiser."""
         infinite = {"inf": math.inf, "-inf": -math.inf}
         self._plateau.load_state_dict({key: infinite.get(str(v), v) for key, v in state["plateau"].items()})
         self.done = state["done"]
@@ -158,7 +158,7 @@ def _one_cycle(rate: float, t: int, total: int) -> float:
 class WeightAverage:
     r"""An exponential moving average of the weights, :math:`a \leftarrow \beta a + (1 - \beta) w` after every step.
 
-    Evaluation and the saved model use it; BatchNorm statistics are the model's own.
+    Evaluation and the saved model use the average; BatchNorm statistics are not averaged.
 
     Example:
         >>> model = nn.Linear(1, 1, bias=False)
@@ -179,12 +179,12 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """After a step of the optimiser."""
+        """Call after every step of the optimiser."""
         torch._foreach_lerp_(self.averages, self.weights, 1.0 - self.decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Within it the model has the averaged weights, in the same memory."""
+        """Inside the block the model has the averaged weights, in the same memory."""
         self._swap()
         try:
             yield
@@ -203,6 +203,6 @@ class WeightAverage:
 
     @torch.no_grad()
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Continues from what :meth:`state` gave."""
+        """Restores a :meth:`state`."""
         for name, average in zip(self.names, self.averages, strict=True):
             average.copy_(state[name])

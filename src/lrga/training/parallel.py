@@ -1,6 +1,6 @@
-"""Runs of several processes that ``torchrun`` started: rank zero alone writes, and all ranks know what it knows.
+"""Runs of several processes started by ``torchrun``: only rank zero writes, and it broadcasts its decisions.
 
-What each process computes is the problem's business (:class:`~lrga.training.problems.graphs.ParallelGraphProblem`,
+The problem determines what each process computes (:class:`~lrga.training.problems.graphs.ParallelGraphProblem`,
 :class:`~lrga.training.problems.links.PartitionedLinkProblem`).
 """
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def on_all_ranks(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that takes a configuration first, run by all the processes that ``torchrun`` started together."""
+    """Decorates a function with a configuration as first argument: it joins the process group of ``torchrun``."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -35,7 +35,7 @@ def on_all_ranks(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def rank_zero_only(default: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorates what only rank zero does; it returns ``default`` on the other ranks."""
+    """Decorates a function that only rank zero runs; it returns ``default`` on the other ranks."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
@@ -48,7 +48,7 @@ def rank_zero_only(default: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def broadcast(value: R) -> R:
-    """What rank zero passes, on all ranks."""
+    """Returns the value of rank zero on all ranks."""
     if world_size() == 1:
         return value
     values: list[Any] = [value]
@@ -57,7 +57,7 @@ def broadcast(value: R) -> R:
 
 
 def launch_name() -> str | None:
-    """Of this ``torchrun``, the same after it restarted its processes: they have one parent, which outlives them."""
+    """An id of this ``torchrun``, unchanged when it restarts its processes: their parent process stays the same."""
     if not launched() or "TORCHELASTIC_RESTART_COUNT" not in os.environ:
         return None
     return f"{os.environ.get('TORCHELASTIC_RUN_ID', 'none')}-{os.getppid()}"

@@ -1,4 +1,4 @@
-"""A trained model on new graphs."""
+"""Predictions of a trained model on new graphs."""
 
 import csv
 import math
@@ -36,14 +36,14 @@ from lrga.training.runs.trust import data_from_file
 
 @dataclass(frozen=True)
 class Predictor:
-    """A saved model with what is needed to read its answers: ``Predictor.of("runs/my-run")``."""
+    """A saved model and the facts needed to interpret its output: ``Predictor.of("runs/my-run")``."""
 
     model: nn.Module
     task: Task
     architecture: Architecture
     folder: Path
     device: torch.device
-    features: Mapping[str, list[str]] | None = None  # names of the columns; None in runs of older versions
+    features: Mapping[str, list[str]] | None = None  # column names; None in runs of older versions
 
     @classmethod
     def of(cls, folder: str | Path, *, which: str = "last", device: str = "auto") -> "Predictor":
@@ -53,15 +53,15 @@ class Predictor:
         architecture, task, _ = run_folder.model_facts()
         if not isinstance(task, Task) or not isinstance(architecture, Architecture):
             remedy = "predict links with: lrga predict RUN PAIRS, or LinkScorer in Python"
-            raise OptionError(f"a run on graphs in {folder}", f"links of {config.data.name}", remedy)
+            raise OptionError(f"a run on graphs in {folder}", f"link prediction on {config.data.name}", remedy)
         return cls(model, task, architecture, Path(folder), on, run_folder.features())
 
     def read(self, source: str | Path, *, root: str | Path | None = None, trust: bool = False) -> PackedGraphs:
         """Graphs from ``source``: anything :func:`~lrga.data.own.reading.load_inputs` reads, or a split of a named
-        data set as ``ZINC/test``; checked against the model. Columns of features are put into the model's order by
-        their names. The run's data root is written to only with ``trust``.
+        data set as ``ZINC/test``. The graphs are checked against the model, and feature columns are reordered by
+        name. The run's data root is written to only with ``trust``.
 
-        ``meta["notes"]`` of the graphs holds what one should know of them.
+        ``meta["notes"]`` of the graphs holds notes on reading them.
         """
         name, _, split = str(source).partition("/")
         dataset, trained_on = dataset_name(name), False
@@ -81,7 +81,7 @@ class Predictor:
         return graphs
 
     def by_name(self, graphs: PackedGraphs, source: str) -> PackedGraphs:
-        """The graphs with the columns of their features in the order in which the model was trained on them."""
+        """Reorders the feature columns of the graphs to the order of training, by name."""
         for level, name, _, _ in _inputs(self.architecture):
             found = graphs.meta.get(f"{level}_names")
             wanted = None if self.features is None else self.features.get(level)
@@ -103,7 +103,7 @@ class Predictor:
         return graphs
 
     def header(self) -> list[str]:
-        """Names of the columns of :meth:`rows`."""
+        """Column names of :meth:`rows`."""
         ids = {"graph": ["graph"], "node": ["graph", "node"], "edge": ["graph", "source", "target"]}[self.task.level]
         if self.task.kind != "regression":
             label = ["prediction"] * (self.task.kind == "classification")
@@ -113,10 +113,10 @@ class Predictor:
 
     @torch.no_grad()
     def rows(self, graphs: PackedGraphs, *, batch_size: int = 128) -> Iterator[list[Any]]:
-        """A row for each graph, node or edge, in the order in which they came: ids, prediction, scores.
+        """A row for each graph, node or edge, in the input order: ids, prediction, scores.
 
-        Scores are probabilities: the softmax over classes, the sigmoid of each label. With random features the noise
-        follows from the run's seed.
+        Scores are probabilities: softmax over classes, or sigmoid of each label. The noise of random features follows
+        from the run's seed.
         """
         graphs = with_encodings(graphs, self.architecture.encoding).to(self.device)
         with torch.random.fork_rng([] if self.device.type == "cpu" else [self.device.index or 0]):
@@ -125,7 +125,7 @@ class Predictor:
                 output = run_model(self.model, with_features(batch, self.architecture))
                 if not bool(output.isfinite().all()):
                     got = f"NaN or infinity in batch {number + 1} of {batch_size} graphs"
-                    raise NonFiniteError("finite predictions", got, "look at the features of these graphs")
+                    raise NonFiniteError("finite predictions", got, "check the features of these graphs")
                 if self.task.level == "edge":
                     output = batch.in_original_order(output)
                 exact = output if output.dtype == torch.float64 else output.float()
@@ -151,7 +151,7 @@ class Predictor:
 
 
 def _digits(mean: float, std: float) -> int:
-    """Digits of a prediction: 7 of its difference from the mean, which may be large beside it."""
+    """Digits of a prediction: 7 for its difference from the mean, which may be much larger."""
     return min(17, 7 + max(0, math.ceil(math.log10(max(abs(mean), std) / std))))
 
 
@@ -161,11 +161,11 @@ def write_table(
     """Writes rows below a header as CSV; returns their number.
 
     Args:
-        header: Names of the columns.
+        header: Column names.
         rows: Names and numbers.
-        target: An open file, or the path of one that appears whole or not at all; of several writers the last one wins.
-        escape_formulas: Whether names that a spreadsheet would run as a formula, those that begin with ``=``, ``+``,
-            ``-``, ``@``, a tab or a line break and are no numbers, get an apostrophe in front.
+        target: An open file, or a path, which is written atomically; with several writers the last one wins.
+        escape_formulas: Whether to put an apostrophe before names that a spreadsheet would run as a formula: those that
+            begin with ``=``, ``+``, ``-``, ``@``, a tab or a line break and are not numbers.
 
     Example:
         >>> import sys
@@ -198,12 +198,12 @@ def _escaped(value: Any) -> Any:
 
 
 def check_fit(graphs: PackedGraphs, model: Architecture, source: str, *, trained_on: bool = False) -> None:
-    """Refuses graphs whose features are not those that the model was trained on.
+    """Raises an error if graphs do not have the features that the model was trained on.
 
-    Of the set that it was ``trained_on``, edges without features are as in training, where ones stood for them.
+    Edges without features are allowed for the data set that it was ``trained_on``, where they are ones too.
     """
     if len(graphs) == 0:
-        raise DataError(f"graphs in {source}", "none", "bring at least one graph")
+        raise DataError(f"graphs in {source}", "none", "pass at least one graph")
     for level, name, encoder, channels in _inputs(model):
         values = getattr(graphs, name)
         if level == "node" or values is not None or not trained_on:
@@ -239,13 +239,13 @@ def _check_features(
         for column, size in zip(values.view(len(values), -1).t(), sizes, strict=True):
             if column.numel() and not 0 <= int(column.min()) <= int(column.max()) < size:
                 got = f"type {int(column.max()) if int(column.min()) >= 0 else int(column.min())}"
-                raise DataError(wanted, got, "leave out graphs with types that the model never saw, or train anew")
+                raise DataError(wanted, got, "remove graphs with types that are not in training, or train again")
     elif columns != channels:
         raise DataError(wanted, f"{columns} each", remedy)
 
 
 def with_features(batch: PackedBatch, model: Architecture) -> PackedBatch:
-    """The batch with features as the model reads them: whole numbers become real ones where it wants those."""
+    """Converts integer features to float if the model expects real numbers."""
     for _, name, encoder, _ in _inputs(model):
         values = getattr(batch, name)
         if encoder == "linear" and values is not None and not values.is_floating_point():
@@ -276,9 +276,9 @@ def _ids(graphs: PackedGraphs, batch: PackedBatch, first: int, level: str) -> It
 
 @dataclass(frozen=True)
 class LinkScorer:
-    """A saved model, the graph it was trained on, and the features it gives every node.
+    """A saved model, the graph it was trained on, and the node features it computes.
 
-    Make one with :meth:`of`. Scores are probabilities, the sigmoid of the model's logits.
+    Create it with :meth:`of`. Scores are probabilities: the sigmoid of the model's logits.
     """
 
     model: LinkNetwork
@@ -294,24 +294,24 @@ class LinkScorer:
         """The model of a run folder.
 
         Args:
-            folder: Of a link-prediction run.
-            which: Weights ``"best"`` in validation (what the run reports), or of the ``"last"`` epoch.
-            device: Where to compute.
-            root: Another data root than the run's.
-            data: The graph itself, in place of the one that the run names.
+            folder: Folder of a link-prediction run.
+            which: Weights ``"best"`` in validation (which the run reports), or of the ``"last"`` epoch.
+            device: Device of the computation.
+            root: Data root that replaces the run's.
+            data: The graph, instead of the one that the run names.
             trust: Whether the run's own data root may be written to.
         """
         on = choose_device(device)
         model, config = load_run(folder, which=which, device=str(on))
         _, task, fingerprint = RunFolder(folder).model_facts()
         if task.level != "link":
-            got = f"one on {config.data.name}"
+            got = f"a run on {config.data.name}"
             raise OptionError(f"a link-prediction run in {folder}", got, "predict graphs with: lrga predict RUN INPUT")
         if data is None:
             data = load_link_source(data_from_file(config.data, folder, trust=trust, root=root))
         if data.fingerprint() != fingerprint:
-            remedy = "bring back the graph of the run"
-            raise CheckpointError(f"the graph that {folder} was trained on", "another under the same name", remedy)
+            remedy = "restore the graph of the run"
+            raise CheckpointError(f"the graph that {folder} was trained on", "another graph with the same name", remedy)
         graph = data.to(on)
         network: Any = model
         messages = Messages.of(
@@ -322,29 +322,29 @@ class LinkScorer:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        """What the user calls each node → its number."""
+        """Name of each node in the user's data → its number."""
         ids = self.data.node_ids
         return {name: i for i, name in enumerate(map(str, range(self.data.num_nodes)) if ids is None else ids)}
 
     def number(self, name: str | int) -> int:
-        """The number of the node that the user calls ``name``."""
+        """The number of the node with this name in the user's data."""
         if str(name) not in self._numbers:
             ids = self.data.node_ids
             expected = f"a node from 0 to {self.data.num_nodes - 1:,}" if ids is None else f"a node such as {ids[0]!r}"
-            raise DataError(expected, repr(name), "name a node of the graph that has an edge")
+            raise DataError(expected, repr(name), "pass a node of the graph that has an edge")
         return self._numbers[str(name)]
 
     def name(self, node: int) -> str:
-        """What the user calls a node."""
+        """The name of a node in the user's data."""
         return str(node) if self.data.node_ids is None else self.data.node_ids[node]
 
     def read(self, path: str | Path) -> Tensor:
-        """Pairs of a file, ``[P, 2]``."""
+        """Reads the pairs of a file, ``[P, 2]``."""
         known, rows = self._numbers, []
         for pair, line in zip(*read_pairs(path, nodes={} if self.data.node_ids is None else known), strict=True):
             if not all(name in known for name in pair):
                 got = f"{', '.join(pair)} in {path}, line {line}"
-                raise DataError("two nodes of the graph that the model was trained on", got, "drop it")
+                raise DataError("two nodes of the graph that the model was trained on", got, "remove it")
             rows.append([known[name] for name in pair])
         return torch.tensor(rows, dtype=torch.int64).view(-1, 2)
 
@@ -354,7 +354,7 @@ class LinkScorer:
         if pairs.dim() != 2 or pairs.size(1) != 2:
             raise ShapeError("pairs of shape [P, 2]", f"shape {list(pairs.shape)}", "pass two nodes in each row")
         if pairs.is_floating_point() or pairs.dtype == torch.bool:
-            raise DTypeError("pairs of whole numbers", str(pairs.dtype), "call pairs.long()")
+            raise DTypeError("pairs of integers", str(pairs.dtype), "call pairs.long()")
         if pairs.numel():
             self._check_node(int(pairs.min()))
             self._check_node(int(pairs.max()))
@@ -364,11 +364,11 @@ class LinkScorer:
     def _logits(self, pairs: Tensor, *, batch_size: int) -> Tensor:
         logits = scores_of(self.model, self.h, pairs.to(self.h.device), batch_size=batch_size)
         if not bool(logits.isfinite().all()):
-            raise NonFiniteError("finite scores", "NaN or infinity", "look at the node features, or train anew")
+            raise NonFiniteError("finite scores", "NaN or infinity", "check the node features, or train again")
         return logits
 
     def header(self) -> list[str]:
-        """Names of the columns of :meth:`rows`."""
+        """Column names of :meth:`rows`."""
         return ["source", "target", "score"]
 
     def rows(self, pairs: Tensor, *, batch_size: int = 65_536) -> Iterator[list[str]]:
@@ -379,26 +379,26 @@ class LinkScorer:
                 yield [self.name(a), self.name(b), f"{value:.6g}"]
 
     def top(self, node: int, k: int = 10, *, block: int = 65_536) -> list[tuple[int, float]]:
-        """The ``k`` nodes most likely linked to ``node`` that are not yet, best first; equal ones by their number.
+        """The ``k`` most likely new neighbours of ``node``, best first; ties in the order of node numbers.
 
-        Known edges of all splits are left out. Candidates are scored ``block`` at a time.
+        Known edges of all splits are excluded. Candidates are scored ``block`` at a time.
         """
         self._check_node(node)
         check_count("k", k, minimum=1)
         check_count("block", block, minimum=1)
         others = torch.nonzero(~self._known(node)).squeeze(1)
         logits = self._logits(torch.stack([torch.full_like(others, node), others], dim=1), batch_size=block)
-        # in order of the logits: the probabilities of several may all round to 1
+        # sorted by logits, because several probabilities may round to 1
         best = torch.argsort(logits, descending=True, stable=True)[:k]
         return list(zip(others[best].tolist(), logits[best].sigmoid().tolist(), strict=True))
 
     def _check_node(self, node: int) -> None:
         if isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < self.data.num_nodes:
-            remedy = "ask number() for the number of a name"
+            remedy = "use number() to convert a name"
             raise DataError(f"the number of a node, 0 to {self.data.num_nodes - 1:,}", repr(node), remedy)
 
     def _known(self, node: int) -> Tensor:
-        """``[N]`` whether a link to each node is known, or it is the node itself."""
+        """``[N]`` whether each node is a known neighbour, or the node itself."""
         taken = torch.zeros(self.data.num_nodes, dtype=torch.bool, device=self.h.device)
         taken[node] = True
         for edge in (self.data.edge, *(split.edge for split in self.data.splits.values())):

@@ -1,4 +1,4 @@
-"""A configuration from the few options that somebody names; the rest as the benchmark, or good sense, has it."""
+"""Configurations from a few given options; the others get the benchmark's values or our defaults."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from lrga.training.recipes import recipe_options
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)")
 _FLAGS = {"root": "--data-root"}
-# Within runs_of_a_table: option → why no run so far uses it, "" where one does.
+# Inside runs_of_a_table: option → why no run so far uses it, or "" if one does.
 _collected: ContextVar[dict[str, str] | None] = ContextVar("collected", default=None)
 
 
@@ -31,41 +31,42 @@ def make_config(
     """The configuration of a run on the data called ``name``.
 
     Args:
-        name: A data set known by name, or the user's own data (:class:`~lrga.training.config.DataConfig`).
-        base: A configuration to begin from, by default that of the protocol of the data; what is given wins, and
+        name: A named data set, or the user's own data (:class:`~lrga.training.config.DataConfig`).
+        base: A configuration to start from, by default the protocol of the data; given options override it, and
             ``name`` may be ``None``.
-        data_options: Options of the data set; those that are ``None`` are left out.
-        recipe: ``"modern"`` takes what is not given from :mod:`lrga.training.recipes` in place of the benchmark.
-        **options: Any options of :class:`~lrga.training.config.TrainingConfig` by name; those that are ``None`` keep
-            their defaults, which on a named data set are the benchmark's schedule and the set's dropout.
+        data_options: Options of the data set; ``None`` values are ignored.
+        recipe: ``"modern"`` uses :mod:`lrga.training.recipes` instead of the benchmark for options that are not given.
+        **options: Any options of :class:`~lrga.training.config.TrainingConfig` by name; ``None`` keeps the default
+            (for a named data set, the benchmark's schedule and the set's dropout).
 
     Example:
         >>> config = make_config("CLUSTER", model="gatedgcn", budget="500k", seed=95)
         >>> config.optimizer.batch_size, config.optimizer.patience, config.run.seed
         (32, 5, 95)
     """
-    given = _given(options)
+    given = plain_options(options)
     chosen = {key: value for key, value in (data_options or {}).items() if value is not None}
     if base is not None:
         if recipe is not None:
-            got = f"--recipe {recipe} beside --config or --resume"
-            raise OptionError("a recipe where a run begins", got, "remove it: the configuration has all options")
-        given |= {} if name is None else {"name": _absolute(name)}
+            got = f"--recipe {recipe} with --config or --resume"
+            raise OptionError("a recipe only for a new run", got, "remove it: the configuration has all options")
+        given |= {} if name is None else {"name": full_name(name)}
         config = base.changed(**given, options={**base.data.options, **chosen})
     elif name is None:
         raise OptionError("a data set, a run to resume or a configuration file", "none", "write: lrga train ZINC")
     else:
         settings = given if recipe is None else recipe_options(recipe, name, chosen, given)
-        config = protocol_config(_absolute(name), chosen, settings)
+        config = protocol_config(full_name(name), chosen, settings)
     refuse_unused(config, {**given, **chosen})
     return config
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts options from the command line to the form of a configuration; ``None`` values are dropped."""
     given = {key: value for key, value in options.items() if value is not None}
     if isinstance(given.get("budget"), str):
         given["budget"] = parse_budget(given["budget"])
-    if isinstance(given.get("metric"), str):  # as tables write them: Hits@20, MRR
+    if isinstance(given.get("metric"), str):  # spelled as in tables: Hits@20, MRR
         given["metric"] = given["metric"].lower()
     for key in ("root", "source"):
         if key in given:
@@ -73,14 +74,14 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _absolute(name: str) -> str:
-    """A file or folder by its full path, so that the run can be continued from anywhere; other names as they are."""
+def full_name(name: str) -> str:
+    """The full path of a file or folder, so that the run can be resumed from anywhere; other names are unchanged."""
     path = os.path.abspath(os.path.expanduser(name))
     return path if dataset_name(name) is None and os.path.exists(path) else name
 
 
 def parse_budget(text: str) -> str | int:
-    """A number of parameters as people write it: ``"100k"`` and ``"500K"`` are the paper's, ``"250k"`` a number.
+    """Parses a number of parameters: ``"100k"`` and ``"500K"`` are the paper's budgets, ``"250k"`` is a number.
 
     Example:
         >>> parse_budget("500k"), parse_budget("1.5M"), parse_budget("42000")
@@ -95,7 +96,7 @@ def parse_budget(text: str) -> str | int:
 
 
 def parse_split(text: str) -> int | tuple[float, ...]:
-    """A split as typed on the command line: fractions of your own data, or the number of a published split.
+    """Parses a split from the command line: fractions of your own data, or the number of a published split.
 
     Example:
         >>> parse_split("0.8,0.1,0.1"), parse_split("3")
@@ -106,12 +107,12 @@ def parse_split(text: str) -> int | tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
-        remedy = "write for example 0.8,0.1,0.1, or 3 for a published split of that number"
+        remedy = "write for example 0.8,0.1,0.1, or 3 for the published split number 3"
         raise OptionError("fractions as train,val,test, or a number", repr(text), remedy) from error
 
 
 def refuse_unused(config: TrainingConfig, given: Mapping[str, Any]) -> None:
-    """Refuses options, those of the data set included, that the run of a configuration would not use.
+    """Raises an error for options, including those of the data set, that the run would not use.
 
     Example:
         >>> from lrga.training import DataConfig
@@ -132,8 +133,8 @@ def refuse_unused(config: TrainingConfig, given: Mapping[str, Any]) -> None:
 
 @contextmanager
 def runs_of_a_table() -> Iterator[None]:
-    """Within it an option may concern some of the runs; one that none of them uses is refused at the end."""
-    if _collected.get() is not None:  # within a table already
+    """Inside the block an option may apply to some of the runs; an option that no run uses is an error at the end."""
+    if _collected.get() is not None:  # nested blocks
         yield
         return
     token = _collected.set({})

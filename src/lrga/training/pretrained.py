@@ -1,4 +1,4 @@
-"""Trained networks in a folder that others can load: ``model.safetensors`` and ``config.json``, never a pickle.
+"""Trained networks in a folder for sharing: ``model.safetensors`` and ``config.json``, without pickles.
 
 ::
 
@@ -8,6 +8,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,15 @@ from lrga.errors import (
 from lrga.io.documents import read_json, write_json
 from lrga.io.files import sha256_of
 from lrga.io.safetensors import load_tensors, save_tensors
+from lrga.models.budget import checked_size
 from lrga.models.embeddings import DeepWalk, MatrixFactorization, Node2Vec
 from lrga.models.gnn import GNN
 from lrga.models.link import LinkGNN, LinkModel, LinkPredictor
 from lrga.nn.layers.lrga import Wiring
 from lrga.training.determinism import choose_device
-from lrga.training.problems.architecture import SavedNetwork
+from lrga.training.runs.checkpoint import damage_explained
 from lrga.training.runs.folder import RunFolder
-from lrga.training.runs.run import load_run, with_weights
+from lrga.training.runs.run import load_run
 from lrga.version import __version__
 
 FORMAT = 1
@@ -45,13 +47,13 @@ HUB = "hf://"
 
 
 def save_pretrained(model: nn.Module, folder: str | Path, *, record: Mapping[str, Any] | None = None) -> Path:
-    """Saves a network so that :func:`load_pretrained` builds it again, here or elsewhere.
+    """Saves a network for :func:`load_pretrained`.
 
     Args:
         model: A :class:`lrga.GNN` (as :func:`lrga.build_model` returns it), a link model or an embedding of
             :mod:`lrga.models`.
-        folder: Where ``model.safetensors`` and ``config.json`` are written.
-        record: Anything that JSON can hold, kept in ``config.json``: data set, metrics, seed.
+        folder: Folder for ``model.safetensors`` and ``config.json``.
+        record: JSON values to store in ``config.json``: data set, metrics, seed.
 
     Returns:
         The folder.
@@ -71,7 +73,7 @@ def save_pretrained(model: nn.Module, folder: str | Path, *, record: Mapping[str
 
 
 def write_network(model: nn.Module, kind: str, folder: Path, record: Mapping[str, Any] | None = None) -> Path:
-    """:func:`save_pretrained` of a model that is a ``kind`` of :data:`NETWORKS`."""
+    """:func:`save_pretrained` for a model of class ``kind`` in :data:`NETWORKS`."""
     config = {"format": FORMAT, "lrga": __version__, "class": kind, "arguments": _arguments(model)}
     _check_as_built(model, config)
     if isinstance(model, GNN) and model.output_mean is not None and model.output_std is not None:
@@ -81,7 +83,7 @@ def write_network(model: nn.Module, kind: str, folder: Path, record: Mapping[str
     try:
         write_json(folder / CONFIG, config)
     except (TypeError, ValueError) as error:
-        raise OptionError("a record that JSON can hold", str(error), "pass numbers, text, lists and dicts") from error
+        raise OptionError("a record of JSON values", str(error), "pass numbers, text, lists and dicts") from error
     return folder
 
 
@@ -91,17 +93,17 @@ def load_pretrained(source: str | Path, *, which: str | None = None, device: str
     Args:
         source: A folder that :func:`save_pretrained` wrote; the folder of a run of ``lrga train``; the name of a model
             in the folder ``pretrained/`` of a clone; or ``"hf://owner/name"`` (``"hf://owner/name@revision"``) on the
-            Hugging Face Hub, which needs ``pip install 'lrga[hub]'``. Nothing else needs a network connection.
-        which: Of a run: weights of the ``"last"`` epoch or of the ``"best"`` in validation; by default those whose
-            result the run reports.
+            Hugging Face Hub, which needs ``pip install 'lrga[hub]'``. Only the Hub needs a network connection.
+        which: For a run: weights of the ``"last"`` epoch or of the ``"best"`` epoch in validation; by default the epoch
+            whose result the run reports.
         device: Device of the network; ``"auto"`` uses a GPU if there is one.
 
     Returns:
-        The network. Predictions of a run whose targets were standardised are in the units of the data.
+        The network. If the run standardised the targets, predictions are in the units of the data.
 
     Raises:
         DataMissingError: There is no such folder or name; the message lists the names available.
-        CheckpointError: The folder holds no such model, or weights that do not fit.
+        CheckpointError: The folder contains no such model, or the weights do not fit.
         ChecksumError: The weights are damaged.
 
     Example:
@@ -117,35 +119,35 @@ def load_pretrained(source: str | Path, *, which: str | None = None, device: str
         chosen = RunFolder(folder).config().reported if which is None else which
         return load_run(folder, which=chosen, device=device)[0]
     if which is not None:
-        raise OptionError("which only with the folder of a run", f"{which!r} with {source}", "leave it out")
+        raise OptionError("which only with the folder of a run", f"{which!r} with {source}", "omit it")
     return read_network(folder).to(choose_device(device))
 
 
 def read_network(folder: Path, network: type[nn.Module] | None = None, kind: str | None = None) -> nn.Module:
-    """What :func:`save_pretrained` wrote, in evaluation mode; ``network`` is built in place of the class ``kind``."""
+    """Loads a folder of :func:`save_pretrained`, in evaluation mode; ``network`` replaces the class ``kind``."""
     path, remedy = folder / CONFIG, "restore the folder, or save the model again"
     config = read_json(path)
     if not isinstance(config, dict) or config.get("format") != FORMAT or config.get("class") not in NETWORKS:
         got = f"format {config.get('format')} of {config.get('class')}" if isinstance(config, dict) else "no object"
-        raise CheckpointError(f"what lrga.save_pretrained of this version writes, in {path}", got, remedy)
+        raise CheckpointError(f"a file of lrga.save_pretrained of this version at {path}", got, remedy)
     if kind is not None and config["class"] != kind:
         raise CheckpointError(f"a {kind} in {folder}", f"a {config['class']}", "load it with lrga.load_pretrained")
-    if not (folder / WEIGHTS).is_file():
-        raise CheckpointError(f"the file {folder / WEIGHTS}", "no such file", remedy)
     weights = load_tensors(folder / WEIGHTS, remedy=remedy)
     if sha256_of(folder / WEIGHTS) != config.get("sha256"):
-        got = "another content (damaged, or of another model)"
+        got = "other content (damaged, or from another model)"
         raise ChecksumError(f"{folder / WEIGHTS} with the sha256 of {CONFIG}", got, remedy)
-    try:
-        model = with_weights(_Described(config, network or NETWORKS[config["class"]]), weights, str(path))
+    with damage_explained(f"arguments of a {config['class']} in {path} that fit its weights", remedy):
+        build = partial(_build, network or NETWORKS[config["class"]], config["arguments"])
+        parts = (config["arguments"], *config["arguments"].values())
+        layers = [part["num_layers"] for part in parts if isinstance(part, dict) and "num_layers" in part]
+        checked_size(build, max(layers))  # raises an error before memory is exhausted
+        with torch.random.fork_rng([]):
+            model = build()
+        model.load_state_dict(weights)
         dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
         model = model.to(dtypes.pop()) if len(dtypes) == 1 else model
         if "output_scale" in config and isinstance(model, GNN):
             model.set_output_scale(config["output_scale"]["mean"], config["output_scale"]["std"])
-    except CheckpointError:
-        raise
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise CheckpointError(f"arguments of a {config['class']} in {path}", str(error), remedy) from error
     return model.eval()
 
 
@@ -159,12 +161,9 @@ def _folder(source: str | Path) -> Path:
     if str(source) in names:
         return NAMED / str(source)
     got = "a folder without config.json" if path.is_dir() else "neither a folder nor a name"
+    remedy = "pass a folder; names need a clone of the repository, installed with pip install -e ."
     if names:
         remedy = f"choose a name among {', '.join(names)}, or pass a folder"
-    elif NAMED.is_dir():
-        remedy = "pass a folder of lrga.save_pretrained or of lrga train"
-    else:
-        remedy = "pass a folder; names need a clone of the repository, installed with pip install -e ."
     raise DataMissingError(f"a pretrained model {str(source)!r}", f"{got}; names available: {len(names)}", remedy)
 
 
@@ -184,7 +183,7 @@ def _download(source: str) -> Path:
 
 
 def _arguments(model: nn.Module) -> dict[str, Any]:
-    """Of the constructor, as JSON values."""
+    """Arguments of the constructor, as JSON values."""
     if isinstance(model, LinkModel):
         nodes = None if model.embedding is None else model.embedding.weight.size(0)
         return {"gnn": model.gnn.arguments, "predictor": model.predictor.arguments, "num_nodes": nodes}
@@ -192,34 +191,21 @@ def _arguments(model: nn.Module) -> dict[str, Any]:
     return {key: asdict(value) if isinstance(value, Wiring) else value for key, value in arguments.items()}
 
 
-class _Described(SavedNetwork):
-    """The network that a ``config.json`` describes."""
-
-    def __init__(self, config: Mapping[str, Any], network: type[nn.Module]) -> None:
-        self.arguments, self.network = dict(config["arguments"]), network
-        predictor, gnn = self.arguments, self.arguments if config["class"] == "GNN" else None
-        if config["class"] == "LinkModel":
-            gnn, predictor = self.arguments["gnn"], self.arguments["predictor"]
-        self.num_layers, self.predictor_layers = 0 if gnn is None else gnn["num_layers"], predictor["num_layers"]
-        if not all(type(count) is int for count in (self.num_layers, self.predictor_layers)):
-            raise TypeError("num_layers is no integer")
-
-    def build(self) -> nn.Module:
-        """The network, its weights drawn from PyTorch's random state."""
-        arguments = dict(self.arguments)
-        if isinstance(arguments.get("wiring"), dict):
-            wiring = arguments["wiring"]
-            arguments["wiring"] = Wiring(**{**wiring, "concatenate": tuple(wiring["concatenate"])})
-        if issubclass(self.network, LinkModel):
-            arguments |= {"gnn": LinkGNN(**arguments["gnn"]), "predictor": LinkPredictor(**arguments["predictor"])}
-        return self.network(**arguments)
+def _build(network: type[nn.Module], arguments: Mapping[str, Any]) -> nn.Module:
+    """Builds the network from :func:`_arguments`."""
+    made = dict(arguments)
+    if isinstance(wiring := made.get("wiring"), dict):
+        made["wiring"] = Wiring(**{**wiring, "concatenate": tuple(wiring["concatenate"])})
+    if issubclass(network, LinkModel):
+        made |= {"gnn": LinkGNN(**made["gnn"]), "predictor": LinkPredictor(**made["predictor"])}
+    return network(**made)
 
 
 def _check_as_built(model: nn.Module, config: Mapping[str, Any]) -> None:
-    """Refuses a model that was changed since its constructor, as by ``augment``: it could not be built again."""
+    """Raises an error if a model was changed after construction, e.g. by ``augment``: it could not be rebuilt."""
     with torch.device("meta"):
-        twin = _Described(config, NETWORKS[config["class"]]).build()
+        twin = _build(NETWORKS[config["class"]], config["arguments"])
     found, built = ({(name, tensor.shape) for name, tensor in net.state_dict().items()} for net in (model, twin))
     if odd := sorted(found ^ built):
-        remedy = "save the weights of a model that was changed with safetensors.torch.save_model(model, path)"
-        raise OptionError(f"a {config['class']} as its constructor makes it", f"a change of {odd[0][0]}", remedy)
+        remedy = "save the weights of a modified model with safetensors.torch.save_model(model, path)"
+        raise OptionError(f"an unmodified {config['class']}", f"a change of {odd[0][0]}", remedy)

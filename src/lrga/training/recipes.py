@@ -1,15 +1,16 @@
-"""The recipe of today, data set by data set: positional encodings, residual blocks, AdamW with warm-up and cosine.
+"""A modern recipe for each data set: positional encodings, residual blocks, AdamW with warm-up and cosine schedule.
 
-Each row cites where its settings come from. All are *adapted*: the block is ours
+Each row cites the source of its settings. All are *adapted*: the block is ours
 (:class:`~lrga.nn.layers.residual.ResidualLayer`), the global attention is LRGA, and the width follows from the budget,
-so that a network without LRGA has nearly as many parameters. What is not named in a row is the source's where it says
-so, else our choice; :attr:`Row.changed` says what was changed on purpose.
+so a network without LRGA has nearly the same number of parameters. Settings that a row does not cite come from the
+source if stated there, else from us; :attr:`Row.changed` lists deliberate changes.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lrga.checks import check_choice
 from lrga.data.datasets.spec import dataset_name
 from lrga.errors import OptionError
 from lrga.models.budget import count_of, solve_width
@@ -22,7 +23,7 @@ GNN_PLUS = "GNN+ (Luo et al., arXiv 2502.09263)"
 TUNED = "tunedGNN (Luo et al., arXiv 2406.08993)"
 EGT = "EGT (Hussain et al., arXiv 2108.03348)"
 REFINED_GAE = "Refined-GAE (Ma et al., arXiv 2411.03845)"
-MAX_PARAMETERS = 500_000  # where the benchmark has a budget
+MAX_PARAMETERS = 500_000  # for sets for which the benchmark has a budget
 
 _COMMON: dict[str, Any] = {"optimizer": "adamw", "weight_decay": 1e-5, "schedule": "cosine", "clip_gradient": 1.0}
 _NETWORK: dict[str, Any] = {
@@ -35,11 +36,11 @@ class Row:
     """The configuration of one data set.
 
     Attributes:
-        source: The papers whose settings these are.
-        options: All options of a run that are not the benchmark's, by their names.
-        changed: What is different from the source beside block, attention and width.
-        budget: Parameters at most, which decide the width; ``None`` where ``options`` name a width: a network without
-            LRGA then has as many parameters as the one with it.
+        source: The papers with these settings.
+        options: All options of a run that differ from the benchmark, by name.
+        changed: Differences from the source other than block, attention and width.
+        budget: Maximum number of parameters, which determines the width. ``None`` if ``options`` contain a width: a
+            network without LRGA then has the same number of parameters as the one with LRGA.
     """
 
     source: str
@@ -97,22 +98,18 @@ MODERN: dict[str, Row] = {
         model="gat", heads=8, layers=4, dropout=0.2, lr=3e-3, weight_decay=0.0, warmup_epochs=10.0,
         max_epochs=1000,
     ),
-    "Cora": _row(
-        TUNED, "narrower, LayerNorm", model="gcn", layers=3, norm="layer", dropout=0.7,
-        attention_dropout=0.7, lr=1e-3, weight_decay=5e-4, warmup_epochs=10.0, max_epochs=500,
-    ),
-    "CiteSeer": _row(
-        TUNED, "narrower, LayerNorm", model="gcn", layers=2, norm="layer", dropout=0.5,
-        attention_dropout=0.5, lr=1e-3, weight_decay=1e-2, warmup_epochs=10.0, max_epochs=500,
-    ),
-    "PubMed": _row(
-        TUNED, "narrower, LayerNorm", model="gcn", layers=2, norm="layer", dropout=0.7,
-        attention_dropout=0.7, lr=5e-3, weight_decay=5e-4, warmup_epochs=10.0, max_epochs=500,
-    ),
+    **{
+        name: _row(
+            TUNED, "64 wide, 2 layers, LayerNorm, dropout 0.5, learning rate 0.005", budget=None, model="gcn", layers=2,
+            hidden=64, norm="layer", dropout=0.5, attention_dropout=0.5, optimizer="adam", lr=5e-3, weight_decay=decay,
+            warmup_epochs=10.0, max_epochs=500,
+        )
+        for name, decay in (("Cora", 5e-4), ("CiteSeer", 5e-3), ("PubMed", 5e-4))
+    },
     "ogbl-ddi": _row(
-        REFINED_GAE, "this library's link network, with its ReLU and learned vectors: neither orthogonal vectors, nor "
-        "linear propagation, nor the batch's own edges left out of the messages", budget=None, network={},
-        model="gcn", layers=2, hidden=512, rank=50, dropout=0.6, predictor_layers=4, lr=1e-3, weight_decay=0.0,
+        REFINED_GAE, "a predictor of 5 layers in place of 8, AdamW with warm-up and cosine", budget=None, network={},
+        model="gcn", layers=2, hidden=1024, rank=50, dropout=0.6, linear_layers=True, input_residual=0.1,
+        orthogonal=True, mask_batch=True, predictor_layers=5, predictor_residual=True, lr=1e-3, weight_decay=0.0,
         warmup_epochs=5.0, min_lr=0.0, max_epochs=500, batch_size=8192,
     ),
 }  # fmt: skip
@@ -120,43 +117,28 @@ OWN = _row(
     f"{GNN_PLUS}, {GPS}", "a start for data of your own, not tuned on any", model="gatedgcn", layers=6,
     encoding=["rwse:16"], dropout=0.1, lr=1e-3, warmup_epochs=5.0, max_epochs=100, batch_size=32,
 )  # fmt: skip
-RECIPES: dict[str, dict[str, Row]] = {"modern": MODERN}
-
-
-def recipe_row(recipe: str, dataset: str | None) -> Row:
-    """The row of a data set; that of the user's own data where ``dataset`` is ``None``.
-
-    Example:
-        >>> recipe_row("modern", "ZINC").options["encoding"]
-        ['rwse:20']
-    """
-    if recipe not in RECIPES:
-        raise OptionError(f"recipe to be one of {', '.join(RECIPES)}", repr(recipe), "pick one of them")
-    rows = RECIPES[recipe]
-    if dataset is None:
-        return OWN
-    if dataset not in rows:
-        raise OptionError(f"a data set with a recipe, one of {', '.join(rows)}", dataset, "set the options yourself")
-    return rows[dataset]
 
 
 def recipe_options(recipe: str, name: str, data_options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of a run by a recipe: those given, the rest by its row, the width by the number of parameters.
+    """All options of a run by a recipe: given options, then those of the row, and a width for the parameter budget.
 
-    ``name`` is a data set known by name or the user's own data; what somebody asked for is ``given``, and wins.
+    ``name`` is a named data set or the user's own data; ``given`` options override the recipe.
     """
     dataset = dataset_name(name)
+    check_choice("recipe", recipe, ("modern",))
     if dataset is None and data_options.get("task") == "link":
-        raise OptionError("a recipe for graphs", "links of your own data", "leave --recipe out")
-    row = recipe_row(recipe, dataset)
-    options = {**row.options, **given}
+        raise OptionError("a recipe for graphs", "links of your own data", "omit --recipe")
     if dataset is None:
-        return {"budget": "500K", **options}  # the width follows when the data are read
+        return {"budget": "500K", **OWN.options, **given}  # the width is determined when the data are read
+    if dataset not in MODERN:
+        raise OptionError(f"a data set with a recipe, one of {', '.join(MODERN)}", dataset, "set the options yourself")
+    row = MODERN[dataset]
+    options = {**row.options, **given}
     if "hidden" in given:
         return options
     config = protocol_config(name, data_options, options)
     if row.budget is None and config.model.lrga:
-        return options  # of the row's own width
+        return options  # with the width of the row
     target = row.budget
     if target is None:
         target = count_of(plan_network(config.changed(lrga=True)).build)

@@ -1,4 +1,4 @@
-"""The training loop: one for every problem."""
+"""The training loop, the same for every problem."""
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -22,7 +22,7 @@ from lrga.training.problems.problem import Problem
 if TYPE_CHECKING:
     from lrga.training.capture.engine import Engine
 
-_PAIR = ("loss", "metric")  # what is known of a split after an epoch
+_PAIR = ("loss", "metric")  # values of a split after an epoch
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,19 @@ class Best:
 
 
 class Trainer:
-    """Trains one problem after the other, each to its end.
+    """Trains one or several problems in sequence.
 
-    One epoch: every batch once, in an order that follows from seed and epoch; evaluation; the learning rate by its
-    schedule. Training ends after ``max_epochs``, or when a plateau schedule has fallen below ``min_lr``.
+    An epoch runs every batch once, in an order determined by seed and epoch, evaluates, and updates the learning rate.
+    Training ends after ``max_epochs``, or when a plateau schedule falls below ``min_lr``.
 
     Args:
-        *stages: What to train, for example :class:`~lrga.training.problems.graphs.GraphProblem`. Node2Vec has two
+        *stages: Problems, for example :class:`~lrga.training.problems.graphs.GraphProblem`. Node2Vec has two
             stages, walks and links.
-        callbacks: Called as training goes on.
-        checkpointer: Saves the run, and says when to pause.
-        engine: ``"plain"`` is the loop below; ``"captured"`` replays recorded steps
-            (:mod:`lrga.training.capture.engine`); ``"auto"`` does so on a GPU. Where that is not possible the loop
-            below trains, and callbacks receive the reason.
+        callbacks: Called during training.
+        checkpointer: Saves the run and decides when to pause.
+        engine: ``"plain"`` for the plain loop; ``"captured"`` to replay captured steps
+            (:mod:`lrga.training.capture.engine`); ``"auto"`` to do so on a GPU. If capturing is not possible, the
+            plain loop is used and callbacks receive the reason.
 
     Example:
         >>> import lrga
@@ -77,14 +77,14 @@ class Trainer:
         self.callbacks, self.checkpointer = list(callbacks), checkpointer or Checkpointer()
         self.ended = ""
         self.seconds, self.epoch_seconds, self._mark = 0.0, 0.0, time.perf_counter()
-        self.records = 0  # epochs recorded
+        self.records = 0  # number of recorded epochs
         self.last: EpochRecord | None = None
         self.best: Best | None = None
         self._numbers: dict[str, float] = {}
         self.start_stage(0)
 
     def start_stage(self, number: int) -> None:
-        """Begins a stage: its problem, with an optimiser of its own."""
+        """Starts a stage: its problem, with a new optimiser."""
         self.stage, self.problem = number, self.stages[number]
         options, model = self.problem.options, self.problem.model
         parameters = [parameter for group in self.problem.parameter_groups() for parameter in group]
@@ -94,8 +94,8 @@ class Trainer:
         decay = options.weight_average
         self.average = None if decay is None else WeightAverage(model, decay)
         self.engine: Engine | None = None
-        self.epoch, self.batch = 0, 0  # epochs of the stage that are done, batches of the next
-        self.rate = self.lr  # of the last step
+        self.epoch, self.batch = 0, 0  # finished epochs of the stage, finished batches of the next epoch
+        self.rate = self.lr  # learning rate of the last step
         self.guard = Guard(self)
 
     @property
@@ -105,7 +105,7 @@ class Trainer:
 
     @property
     def device(self) -> torch.device:
-        """Where it is trained."""
+        """The device of training."""
         return self.problem.device
 
     @property
@@ -115,19 +115,19 @@ class Trainer:
 
     @property
     def position(self) -> tuple[int, int, int]:
-        """Stages, epochs of the next stage and batches of the next epoch that are done."""
+        """Numbers of finished stages, epochs of the next stage, and batches of the next epoch."""
         return self.stage, self.epoch, self.batch
 
     @property
     def stage_ended(self) -> str | None:
-        """Why the stage is over: ``"min_lr"`` or ``"max_epochs"``; ``None`` while it is not."""
+        """Why the stage ended: ``"min_lr"`` or ``"max_epochs"``; ``None`` before the end."""
         if self.epoch > 0 and self.schedule.ended:
             return "min_lr"
         return "max_epochs" if self.epoch >= self.problem.options.max_epochs else None
 
     @property
     def finished(self) -> str | None:
-        """Why training is over; ``None`` while it is not."""
+        """Why training ended; ``None`` before the end."""
         return self.stage_ended if self.stage + 1 == len(self.stages) else None
 
     def notify(self, event: str, *args: Any) -> None:
@@ -136,11 +136,11 @@ class Trainer:
             getattr(callback, event)(*args)
 
     def log(self, name: str, value: float) -> None:
-        """Adds a named number to the record of the running epoch."""
+        """Adds a named value to the record of the current epoch."""
         self._numbers[name] = float(value)
 
     def weights(self) -> dict[str, Tensor]:
-        """The model's state dict as it is evaluated: with averaged weights where there are any, whole on every rank."""
+        """The model's state dict for evaluation: with averaged weights if enabled, complete on every rank."""
         parameters = dict(self.model.named_parameters())
         with nullcontext() if self.average is None else self.average.applied():
             return {
@@ -149,13 +149,13 @@ class Trainer:
             }
 
     def fit(self) -> str:
-        """Trains on from where it stands; returns why it ended or paused."""
+        """Trains from the current position; returns why training ended or paused."""
         for _ in self.steps():
             continue
         return self.ended
 
     def steps(self) -> Iterator[None]:
-        """As :meth:`fit`, one batch at a time; afterwards :attr:`ended` says why it ended or paused."""
+        """Like :meth:`fit`, one batch at a time; afterwards :attr:`ended` says why training ended or paused."""
         while True:
             if self.engine is None and self.choice != "plain" and self.stage_ended is None:
                 self.engine = start_engine(self)
@@ -170,7 +170,7 @@ class Trainer:
             self.start_stage(self.stage + 1)
 
     def _epochs(self) -> Generator[None, None, str | None]:
-        """The epochs of a stage; returns why it pauses, ``None`` at the end."""
+        """Runs the epochs of a stage; returns why it paused, or ``None`` at the end."""
         while self.stage_ended is None:
             self.guard.begin()
             self.model.train()
@@ -188,13 +188,13 @@ class Trainer:
         return None
 
     def _work(self) -> Iterator[Callable[[], None]]:
-        """The steps of this epoch that are not done."""
+        """The remaining steps of this epoch."""
         if self.engine is not None:
             return (partial(self.engine.step, work) for work in self.engine.rest_of_epoch())
         return (partial(self.step, batch) for batch in self.problem.epoch_batches(self.epoch, self.batch))
 
     def step(self, batch: Any) -> None:
-        """One step of the optimiser."""
+        """Runs one training step on a batch."""
         self.guard.before(batch)
         with autocast(self.device, self.problem.options.precision):
             step = self.problem.step_loss(batch, self.epoch, self.batch)
@@ -204,7 +204,7 @@ class Trainer:
         self.end_step()
 
     def descend(self, loss: Tensor) -> None:
-        """Moves the weights along the gradient of a loss."""
+        """Runs the backward pass of a loss and updates the weights."""
         self.optimizer.zero_grad()
         self.scaler.scale(loss).backward()
         self.problem.reduce_gradients()
@@ -217,7 +217,7 @@ class Trainer:
             self.average.update()
 
     def end_step(self) -> None:
-        """A step of the optimiser is done."""
+        """Updates position and learning rate after a step."""
         self.batch, self.rate = self.batch + 1, self.lr
         self.schedule.step()
 

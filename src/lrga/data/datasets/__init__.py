@@ -1,4 +1,4 @@
-"""The data sets known by name: facts, builders, and what is built on disk."""
+"""Data sets by name: facts, builders, and the variants on disk."""
 
 BENCHMARK = (
     "Dwivedi, Joshi, Luu, Laurent, Bengio, Bresson: Benchmarking Graph Neural Networks. "

@@ -1,9 +1,9 @@
-"""A data set by its name: built on first use so that a kill leaves nothing believed, verified, loaded.
+"""Data sets by name: built on first use, verified and loaded; an interrupted build is never taken for a finished one.
 
-A finished set lies in ``ROOT/NAME/VARIANT/{train,val,test}.safetensors`` (one graph: ``graph.safetensors``), where
-VARIANT names the options that differ from their defaults. Downloads lie in ``ROOT/NAME/raw``. ``manifest.json`` says
-what was made, how, and the size and checksum of every file. It is written last, so a folder without one is a build that
-was killed: not believed, and built again.
+A finished set is stored in ``ROOT/NAME/VARIANT/{train,val,test}.safetensors`` (one graph: ``graph.safetensors``), where
+VARIANT names the options that differ from their defaults. Downloads are in ``ROOT/NAME/raw``. ``manifest.json`` records
+what was built, how, and the size and checksum of every file. It is written last, so a folder without one is an
+interrupted build, and is built again.
 """
 
 import inspect
@@ -31,97 +31,92 @@ from lrga.version import __version__
 
 DEFAULT_VARIANT = "default"
 MANIFEST_FILE = "manifest.json"
-GRAPH_FILE = "graph.safetensors"  # of a set that is one graph
+GRAPH_FILE = "graph.safetensors"  # file of a set that is one graph
 RAW_FOLDER = "raw"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What :data:`MANIFEST_FILE` holds."""
+    """Contents of :data:`MANIFEST_FILE`."""
 
     name: str
-    recipe: dict[str, Any]  # everything that determines its content: options, seed, version of the recipe
+    recipe: dict[str, Any]  # everything that determines the contents: options, seed, version of the recipe
     files: dict[str, FileFacts]
     notes: dict[str, Any] = field(default_factory=dict)  # where the input came from, statistics
-    lrga: str = __version__  # that built it
+    lrga: str = __version__  # the version that built it
 
     @property
     def size(self) -> int:
-        """Bytes of all files together."""
+        """Total size of all files in bytes."""
         return sum(facts.size or 0 for facts in self.files.values())
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of ``folder``; ``None`` where there is none, an error where it is damaged."""
+    """The manifest of ``folder``; ``None`` if there is none. A damaged manifest raises an error."""
     path = folder / MANIFEST_FILE
-    try:
-        if not path.is_file():
-            return None
+    if not path.exists():
+        return None
+    with limits.reading(path, "a manifest in", remedy=rebuild_remedy(folder), damage=ChecksumError):
         value = limits.read_json(path)
         files = {
             str(name): FileFacts(int(facts["size"]), str(facts["sha256"])) for name, facts in value["files"].items()
         }
         notes = dict(value["notes"])
         if not isinstance(notes.get("source"), str | None):
-            raise TypeError("its source is no path")
+            raise TypeError("its source is not a path")
         if not all(isinstance(facts, dict) for facts in dict(notes.get("statistics", {})).values()):
-            raise TypeError("its statistics are no numbers by name")
+            raise TypeError("its statistics are not numbers by name")
         return Manifest(str(value["name"]), dict(value["recipe"]), files, notes, str(value["lrga"]))
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
-        raise ChecksumError(f"a manifest in {path}", f"a damaged file ({error})", rebuild_remedy(folder)) from error
 
 
 def verify_manifest(folder: Path, manifest: Manifest) -> None:
     """Checks every file of ``manifest``; raises an error naming the first that is missing or damaged."""
     for name, facts in manifest.files.items():
-        verify_file(folder / name, facts, remedy=rebuild_remedy(folder, manifest))
+        verify_file(folder / name, facts, remedy=rebuild_remedy(folder))
 
 
-def rebuild_remedy(folder: Path, manifest: Manifest | None = None) -> str:
-    """What to do about a damaged set, by the name of its folder; a legible ``manifest`` knows what it was built from.
+def rebuild_remedy(folder: Path) -> str:
+    """How to fix a damaged set, derived from the name of its folder.
 
     Example:
         >>> rebuild_remedy(Path("root/CLUSTER/seed-5_sizes-6-2-3"))
         'delete root/CLUSTER/seed-5_sizes-6-2-3 and build it again: lrga data build CLUSTER --seed 5 --sizes 6,2,3 \
 --data-root root'
     """
-    spec = spec_of(folder.parent.name)
     parts = [] if folder.name == DEFAULT_VARIANT else [part.partition("-") for part in folder.name.split("_")]
-    words = [f"--{key} {text.replace('-', ',')}" for key, _, text in parts]
-    words.append(f"--data-root {shlex.quote(str(folder.parent.parent))}")
-    if spec.reads_source and manifest is None:
-        words.append("(and --source DIR if it was built from files of yours)")
-    elif manifest is not None and manifest.notes.get("source") is not None:
-        words.append(f"--source {shlex.quote(manifest.notes['source'])}")
-    return f"delete {folder} and build it again: lrga data build {spec.name} {' '.join(words)}"
+    words = [f" --{key} {text.replace('-', ',')}" for key, _, text in parts]
+    words.append(f" --data-root {shlex.quote(str(folder.parent.parent))}")
+    if spec_of(folder.parent.name).reads_source:
+        words.append(" (and --source DIR if it was built from your own files)")
+    return f"delete {folder} and build it again: lrga data build {folder.parent.name}{''.join(words)}"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One variant of a data set and where it belongs."""
+    """One variant of a data set and its folders."""
 
     spec: DatasetSpec
-    recipe: dict[str, Any]  # version of the recipe and all options: what determines the content
-    folder: Path  # of the finished set
-    raw: Path  # of downloads
+    recipe: dict[str, Any]  # version of the recipe and all options: they determine the contents
+    folder: Path  # folder of the finished set
+    raw: Path  # folder of downloads
 
     @property
     def work(self) -> Path:
-        """Where parts of an unfinished build lie."""
+        """Folder for the parts of an unfinished build."""
         return self.folder / "parts"
 
     def report(self, source: str | Path | None = None) -> dict[str, Any]:
-        """What there is or what building, from ``source`` if it is given, would do, as JSON values."""
+        """What is built, or what a build (from ``source`` if given) would do, as JSON values."""
         manifest, origin = self.finished(), _existing_folder(source)
         listed = [f"{key} {_text(value, ', ')}" for key, value in self.recipe["options"].items()]
         how = f"with {', '.join(listed) or 'no options'} in {self.folder}"
         if manifest is not None:
             what = f"{self.spec.name} is built in {self.folder}; nothing to do."
         elif origin is not None and self.spec.reads_source:
-            what = f"{self.spec.name} would be built from the files in {origin}, without downloading anything, {how}."
+            what = f"{self.spec.name} would be built from the files in {origin}, without any download, {how}."
         else:
             files = ", ".join(file.url for file in self.spec.files)
-            download = f", after downloading {files} to {self.raw} unless it is there" if files else ""
+            download = f", after downloading {files} to {self.raw} if it is not there yet" if files else ""
             what = f"{self.spec.name} would be {self.spec.obtained} {how}{download}."
         notes = {} if manifest is None else manifest.notes
         return {
@@ -139,23 +134,23 @@ class Plan:
         }
 
     def warn_of_other_source(self, manifest: Manifest, source: str | Path | None) -> None:
-        """Says that ``source`` is not read, where the set that is there was built from something else."""
+        """Warns that ``source`` is ignored if the existing set was built from something else."""
         if source is None or not self.spec.reads_source:
             return
         asked, built = Path(source).expanduser().resolve(), manifest.notes.get("source")
         if built is None or Path(built).resolve() != asked:
             origin = "the official files" if built is None else built
-            remedy = f"to build it from there, delete {self.folder} or name another data root"
-            warnings.warn(f"{self.spec.name} is built from {origin}; {asked} is not read: {remedy}", stacklevel=3)
+            remedy = f"to build from it, delete {self.folder} or choose another data root"
+            warnings.warn(f"{self.spec.name} was built from {origin}; {asked} is ignored: {remedy}", stacklevel=3)
 
     def finished(self) -> Manifest | None:
-        """The manifest if this variant is completely built by the present recipe, else ``None``."""
+        """The manifest if this variant was completely built by the current recipe, else ``None``."""
         manifest = read_manifest(self.folder)
         return manifest if manifest is not None and manifest.recipe == self.recipe else None
 
 
 def plan_dataset(name: str, root: str | Path | None = None, **options: Any) -> Plan:
-    """Finds out which variant ``options`` mean and where it lies, without building anything.
+    """Finds the variant that ``options`` select and its folder, without building anything.
 
     Example:
         >>> plan_dataset("cluster", "somewhere", sizes=(30, 10, 10)).folder.name
@@ -165,7 +160,7 @@ def plan_dataset(name: str, root: str | Path | None = None, **options: Any) -> P
     known = inspect.signature(spec.options).parameters
     if unknown := [key for key in options if key not in known]:
         expected = f"options of {spec.name}, any of {', '.join(known) or '(none)'}"
-        raise OptionError(expected, ", ".join(unknown), "leave it out, or choose one of these")
+        raise OptionError(expected, ", ".join(unknown), "remove it, or choose one of these")
     checked, defaults = spec.options(**options), spec.options()
     chosen = [f"{key}-{_text(value)}" for key, value in checked.items() if value != defaults[key]]
     base = data_root(root) / spec.name
@@ -181,14 +176,14 @@ def build_dataset(
     download: bool = True,
     force: bool = False,
 ) -> Manifest:
-    """Builds a variant unless it is there already, then checked. Builds of one data set wait for each other.
+    """Builds a variant, or checks its files if it exists already. Builds of one data set wait for each other.
 
     Args:
-        plan: What to build, from :func:`plan_dataset`.
+        plan: The variant to build, from :func:`plan_dataset`.
         source: Folder of raw or prepared files to build from.
-        progress: Is told of the progress.
+        progress: Called with the progress.
         download: Whether the network may be used.
-        force: Builds it again even if it is there.
+        force: Builds the variant again even if it exists.
     """
     folder = _existing_folder(source)
     context = BuildContext(plan.raw, plan.work, folder, progress, download)
@@ -199,7 +194,7 @@ def build_dataset(
             plan.warn_of_other_source(manifest, source)
             return manifest
         with writing(plan.folder, error=DataError):
-            (plan.folder / MANIFEST_FILE).unlink(missing_ok=True)  # first: from here on the folder is not believed
+            (plan.folder / MANIFEST_FILE).unlink(missing_ok=True)  # first: from now on the folder counts as unfinished
             for left_over in plan.folder.glob(".*.tmp"):
                 left_over.unlink()
             plan.work.mkdir(parents=True, exist_ok=True)
@@ -213,7 +208,7 @@ def build_dataset(
 
 
 def _write(plan: Plan, made: Any) -> tuple[list[str], dict[str, Any]]:
-    """Writes what a builder made; the names of the files, and the notes of the manifest."""
+    """Writes the result of a builder; returns the names of the files and the notes of the manifest."""
     meta = {"dataset": plan.spec.name, "recipe": plan.recipe}
     if isinstance(made, LinkData):
         save_link_data(made, plan.folder / GRAPH_FILE)
@@ -241,7 +236,7 @@ def _write(plan: Plan, made: Any) -> tuple[list[str], dict[str, Any]]:
 
 
 def load_splits(plan: Plan, manifest: Manifest) -> Any:
-    """Checks every file of a finished variant and reads it: splits of graphs, or a :class:`LinkData`."""
+    """Checks and reads every file of a finished variant; returns splits of graphs, or a :class:`LinkData`."""
     verify_manifest(plan.folder, manifest)
     if plan.spec.links:
         return load_link_data(plan.folder / GRAPH_FILE)
@@ -260,16 +255,16 @@ def load(
     **options: Any,
 ) -> Any:
     """The splits ``train``, ``val`` and ``test`` of a data set, or the :class:`~lrga.data.links.data.LinkData` of a
-    link-prediction set; built first if they are not there.
+    link-prediction set; built first if necessary.
 
     Args:
-        name: A name that ``lrga data ls`` lists, in any case.
+        name: A name listed by ``lrga data ls``, in upper or lower case.
         root: Data root; see :func:`lrga.data.datasets.source.data_root`.
-        source: Folder of raw or prepared files to build from, where the set is not built yet; where it is built from
-            something else, a warning says so.
+        source: Folder of raw or prepared files to build from. A warning says if the set was already built from
+            something else.
         progress: Called with the progress; ``None`` shows it on stderr.
         download: Whether the network may be used.
-        options: Options of the data set, such as ``seed`` and ``sizes=(train, val, test)`` of the generated ones.
+        options: Options of the data set, such as ``seed`` and ``sizes=(train, val, test)`` of generated sets.
 
     Example:
         >>> import tempfile
@@ -290,7 +285,7 @@ def load(
 class BuiltSet(NamedTuple):
     """A variant of a data set on disk.
 
-    ``manifest`` is ``None`` where its build did not end, or where the manifest is damaged: ``problem`` then says how.
+    ``manifest`` is ``None`` if the build did not finish or the manifest is damaged; ``problem`` describes the damage.
     """
 
     folder: Path
@@ -304,7 +299,7 @@ class BuiltSet(NamedTuple):
 
 
 def built_sets(name: str, root: str | Path | None = None) -> list[BuiltSet]:
-    """The variants of a data set below the data root."""
+    """The variants of a data set in the data root."""
     base = data_root(root) / spec_of(name).name
     folders = sorted(path for path in base.iterdir() if path.is_dir()) if base.is_dir() else []
     result = []
@@ -318,12 +313,12 @@ def built_sets(name: str, root: str | Path | None = None) -> list[BuiltSet]:
 
 
 def overview(root: str | Path | None = None) -> list[dict[str, Any]]:
-    """Every data set with its facts and what of it is on disk, as JSON values."""
+    """Every data set with its facts and its variants on disk, as JSON values."""
     return [describe(name, root) for name in dataset_specs()]
 
 
 def describe(name: str, root: str | Path | None = None) -> dict[str, Any]:
-    """Facts of one data set and what of it is on disk, as JSON values."""
+    """Facts of one data set and its variants on disk, as JSON values."""
     variants: list[dict[str, Any]] = [
         {
             "folder": str(built.folder),
@@ -346,7 +341,7 @@ def describe(name: str, root: str | Path | None = None) -> dict[str, Any]:
 
 
 class Check(NamedTuple):
-    """One file that was verified; ``problem`` says what is wrong with it."""
+    """Result of verifying one file; ``problem`` says what is wrong with it."""
 
     file: Path
     problem: str | None = None
@@ -369,18 +364,18 @@ def verify(name: str, root: str | Path | None = None) -> list[Check]:
     checks = [Check(path, None if problem is None else str(problem)) for path, problem in found]
     for folder, manifest, problem in built_sets(name, root):
         if manifest is None:
-            ended = f"no such file: the build of {folder} did not end. To fix: {rebuild_remedy(folder)}."
+            ended = f"no such file: the build of {folder} did not finish. To fix: {rebuild_remedy(folder)}."
             checks.append(Check(folder / MANIFEST_FILE, problem or ended))
             continue
         for file, facts in manifest.files.items():
             try:
-                verify_file(folder / file, facts, remedy=rebuild_remedy(folder, manifest))
+                verify_file(folder / file, facts, remedy=rebuild_remedy(folder))
                 checks.append(Check(folder / file))
             except LRGAError as error:
                 checks.append(Check(folder / file, str(error)))
     if not checks:
         remedy = f"build it: lrga data build {base.name}" + ("" if root is None else f" --data-root {base.parent}")
-        raise DataMissingError(f"{base.name} below {base.parent}", "nothing built there", remedy)
+        raise DataMissingError(f"{base.name} in {base.parent}", "nothing built there", remedy)
     return checks
 
 
@@ -389,7 +384,7 @@ def _existing_folder(source: str | Path | None) -> Path | None:
         return None
     path = Path(source).expanduser().absolute()
     if not path.is_dir():
-        raise DataMissingError(f"a folder of data files at {path}", "no such folder", "name the folder that holds them")
+        raise DataMissingError(f"a folder of data files at {path}", "no such folder", "pass a folder with them")
     return path
 
 

@@ -1,6 +1,6 @@
-"""Graphs whose neighbours mostly differ in class (Platonov et al.): one ``.npz`` file each, with ten splits.
+"""Graphs in which neighbours mostly differ in class (Platonov et al.): one ``.npz`` file each, with ten splits.
 
-``node_features`` [N, F], ``node_labels`` [N], ``edges`` [E, 2] each once, ``{train,val,test}_masks`` [10, N].
+``node_features`` [N, F], ``node_labels`` [N], ``edges`` [E, 2] with each edge once, ``{train,val,test}_masks`` [10, N].
 """
 
 from functools import partial
@@ -25,14 +25,14 @@ _PAPER = (
 
 
 def options(*, split: int = 0) -> dict[str, Any]:
-    """Checks the option: ``split``, the number of one of the ten published splits, from 0."""
+    """Checks the option ``split``: the number of one of the ten published splits, starting at 0."""
     if isinstance(split, bool) or not isinstance(split, int) or not 0 <= split < NUM_SPLITS:
         raise OptionError(f"split, a number from 0 to {NUM_SPLITS - 1}", repr(split), "choose one of these splits")
     return {"split": split}
 
 
 def build(name: str, context: BuildContext, *, split: int) -> PackedGraphs:
-    """The graph, from the file in the folder the user names, else from the official one."""
+    """Builds the graph from the file in the user's folder, else from the official file."""
     spec = spec_of(name)
     (file,) = spec.files
     stem = file.name.removesuffix(".npz")
@@ -42,13 +42,13 @@ def build(name: str, context: BuildContext, *, split: int) -> PackedGraphs:
 
 
 def read(path: Path, split: int) -> Graph:
-    """The graph, its edges both ways, with one of the splits."""
+    """Reads the graph, with both directions of every edge, and one of the splits."""
     masks = [f"{part}_masks" for part in SPLITS]
     arrays = read_arrays(path, ["node_features", "node_labels", "edges", *masks])
     x, y, edges = arrays["node_features"], arrays["node_labels"], arrays["edges"]
     whole = x.ndim == 2 and y.shape == (len(x),) and edges.ndim == 2 and edges.shape[1] == 2
     whole = whole and all(arrays[mask].shape == (NUM_SPLITS, len(x)) for mask in masks)
-    demand(whole, path, "arrays that fit each other", {name: array.shape for name, array in arrays.items()})
+    demand(whole, path, "arrays of matching shapes", {name: array.shape for name, array in arrays.items()})
     splits = {part: np.flatnonzero(arrays[mask][split]) for part, mask in zip(SPLITS, masks, strict=True)}
     return Graph(x, y, np.concatenate([edges, edges[:, ::-1]]).T, splits)
 
@@ -75,8 +75,6 @@ def _spec(
         mean_nodes=nodes,
         mean_edges=2 * edges,
         node_features=node_features,
-        edge_features="none",
-        obtained="downloaded",
         origin=f"{what}; the file of https://github.com/yandex-research/heterophilous-graphs",
         licence="MIT",
         terms="MIT, as the publisher's repository states",

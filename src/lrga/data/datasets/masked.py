@@ -1,4 +1,4 @@
-"""One graph whose nodes are divided: stored once, as three splits that share its memory."""
+"""One graph whose nodes are split: stored once, as three splits that share memory."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from lrga.data.packed.graphs import PackedGraphs
 
 
 class Graph(NamedTuple):
-    """Features [N, F], classes [N], directed edges [2, E] and the numbers of the nodes of each split."""
+    """Features [N, F], classes [N], directed edges [2, E] and the node indices of each split."""
 
     x: np.ndarray
     y: np.ndarray
@@ -26,10 +26,10 @@ def masked_graph(
     """The graph with ``train_mask``, ``val_mask`` and ``test_mask``, compared with the published totals.
 
     Args:
-        spec: The data set, which says how many nodes, edges, features and classes there must be.
-        where: The file or folder it was read from, for errors.
-        graph: What was read.
-        sizes: How many nodes each split must have.
+        spec: The data set; it gives the expected numbers of nodes, edges, features and classes.
+        where: The file or folder that was read, for errors.
+        graph: The graph that was read.
+        sizes: Expected number of nodes of each split.
     """
     x, y, edge_index, splits = graph
     num_nodes = len(y)
@@ -69,7 +69,7 @@ def masked_graph(
 
 
 def masked_splits(graph: PackedGraphs) -> dict[str, PackedGraphs]:
-    """The splits of such a graph, in the same memory, each with its ``mask``."""
+    """The splits of such a graph, in shared memory, each with its ``mask``."""
     masks = {split: graph.columns[f"{split}_mask"] for split in SPLITS}
     kept = {name: column for name, column in graph.columns.items() if not name.endswith("_mask")}
     splits = {}

@@ -1,4 +1,4 @@
-"""Peptides-func and ogbg-molhiv: molecules with nine features of an atom and three of a bond, all categories.
+"""Peptides-func and ogbg-molhiv: molecules with nine categorical features per atom and three per bond.
 
 Both are read from a prepared ``.npz`` file of flat arrays (each bond once), ogbg-molhiv also from the files of the Open
 Graph Benchmark (each bond once), Peptides-func from the ``.pt`` files that PyG downloads (both directions).
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from lrga.data.datasets.ogb import OGB
 from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
@@ -19,15 +18,16 @@ from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskS
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.io.download import RemoteFile
+from lrga.io.limits import reading
 from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import read_pt
 
 ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
-"""Categories of an atom's number, chirality, degree, charge, hydrogens, radicals, hybridisation, aromaticity, ring."""
+"""Categories of atomic number, chirality, degree, charge, hydrogens, radicals, hybridisation, aromaticity and ring."""
 BONDS = (5, 6, 2)
-"""Categories of a bond's type, stereo and conjugation."""
+"""Categories of bond type, stereo and conjugation."""
 _ARRAYS = ("num_node", "num_bond", "x", "bond_index", "bond_attr", "y", *SPLITS)
-_OGB_FILES = {  # and their columns
+_OGB_FILES = {  # file → number of columns
     "raw/num-node-list.csv.gz": 1,
     "raw/num-edge-list.csv.gz": 1,
     "raw/node-feat.csv.gz": len(ATOMS),
@@ -39,7 +39,7 @@ _OGB_FILES = {  # and their columns
 
 
 class Molecules(NamedTuple):
-    """All molecules, one after the other: [G] atoms and edges, [2, E], [V, 9], [E, 3], [G, T], and those of a split."""
+    """All molecules concatenated: [G] counts of atoms and edges, [2, E], [V, 9], [E, 3], [G, T], rows of each split."""
 
     num_nodes: np.ndarray
     num_edges: np.ndarray
@@ -60,9 +60,9 @@ def build(
     *,
     sizes: list[int],
 ) -> dict[str, PackedGraphs]:
-    """The molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1.
+    """Builds the molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1.
 
-    They are read from the file ``prepared`` of flat arrays or, by ``read``, from the ``official`` files.
+    They are read from the file ``prepared`` of flat arrays or from the ``official`` files, with ``read``.
     """
     spec = spec_of(name)
     paths, form = context.locate(spec.files, [prepared], official, below=(*below, name, "raw"))
@@ -70,14 +70,14 @@ def build(
 
 
 def _splits(spec: DatasetSpec, where: Path, found: Molecules, sizes: list[int]) -> dict[str, PackedGraphs]:
-    """The first ``sizes`` molecules of each split; all of them are compared with the published totals."""
+    """The first ``sizes`` molecules of each split. The totals of all molecules are compared with the published ones."""
     for what, values, bounds in (("atom", found.x, ATOMS), ("bond", found.edge_attr, BONDS)):
         low, high = values.min(0, initial=0), values.max(0, initial=0)
         fits = values.shape[1:] == (len(bounds),) and (low >= 0).all() and (high < bounds).all()
         got = f"shape {list(values.shape)}, up to {high.tolist()}"
         demand(fits, where, f"{what} features below {list(bounds)}", got)
     fits = found.y.shape == (len(found.num_nodes), spec.inputs.out_channels) and np.isin(found.y, (0, 1)).all()
-    demand(fits, where, f"{spec.inputs.out_channels} labels, 0 or 1,", f"shape {list(found.y.shape)}")
+    demand(fits, where, f"{spec.inputs.out_channels} labels (0 or 1)", f"shape {list(found.y.shape)}")
     totals = {split: len(numbers) for split, numbers in found.splits.items()}
     count, nodes, edges = sum(spec.splits.values()), int(found.num_nodes.sum()), int(found.num_edges.sum())
     means = [round(number / max(1, len(found.num_nodes)), 2) for number in (nodes, edges)]
@@ -103,13 +103,13 @@ def _splits(spec: DatasetSpec, where: Path, found: Molecules, sizes: list[int]) 
 
 
 def read_prepared(path: Path) -> Molecules:
-    """The molecules of a ``.npz`` file with each bond once."""
+    """Reads the molecules of a ``.npz`` file with each bond once."""
     nodes, bonds, x, index, attributes, y, *splits = read_arrays(path, _ARRAYS).values()
     return _both_ways(path, Molecules(nodes, bonds, index, x, attributes, y, dict(zip(SPLITS, splits, strict=True))))
 
 
 def read_ogb(paths: list[Path]) -> Molecules:
-    """The molecules in the files of OGB's archive, by the names of :data:`_OGB_FILES`."""
+    """Reads the molecules from the files of OGB's archive, in the order of :data:`_OGB_FILES`."""
     tables = [read_numbers(path, columns=columns) for path, columns in zip(paths, _OGB_FILES.values(), strict=True)]
     nodes, bonds, x, attributes, index, y, *splits = tables
     chosen = {split: numbers[:, 0] for split, numbers in zip(SPLITS, splits, strict=True)}
@@ -117,49 +117,36 @@ def read_ogb(paths: list[Path]) -> Molecules:
 
 
 def _both_ways(where: Path, once: Molecules) -> Molecules:
-    """With each bond (i, j) as the edges i → j and j → i, one after the other."""
+    """Replaces each bond (i, j) by two consecutive edges i → j and j → i."""
     nodes, bonds, index, x, attributes, y, _ = once
     total = int(bonds.sum(dtype=np.int64))
     fits = nodes.shape == bonds.shape == y.shape[:1] and len(x) == int(nodes.sum(dtype=np.int64))
-    got = f"{len(nodes)} molecules, {len(x)} atoms, {list(index.shape)} ends of bonds, {len(attributes)} features"
+    got = f"{len(nodes)} molecules, {len(x)} atoms, bond_index {list(index.shape)}, {len(attributes)} bond features"
     fits = fits and index.shape == (2, total) and len(attributes) == total
-    demand(fits, where, "arrays that fit each other", got)
+    demand(fits, where, "arrays of matching shapes", got)
     edge_index = np.stack([index, index[::-1]], axis=2).reshape(2, -1)
     twice = 2 * bonds.astype(np.int64)
     return once._replace(num_edges=twice, edge_index=edge_index, edge_attr=attributes.repeat(2, 0))
 
 
 def read_lrgb(paths: list[Path]) -> Molecules:
-    """The molecules in ``train.pt``, ``val.pt`` and ``test.pt``, lists of (x, edge_attr, edge_index, y)."""
+    """Reads the molecules from ``train.pt``, ``val.pt`` and ``test.pt``: lists of (x, edge_attr, edge_index, y)."""
     splits: dict[str, np.ndarray] = {}
     graphs: list[Any] = []
     for split, path in zip(SPLITS, paths, strict=True):
-        found = read_pt(path)
-        is_list = isinstance(found, list | tuple) and all(_is_graph(graph) for graph in found)
-        expected = "a list of (x [N, 9], edge_attr [E, 3], edge_index [2, E], y [1, T])"
-        demand(is_list, path, expected, "another object")
+        what = "a list of (x [N, 9], edge_attr [E, 3], edge_index [2, E], y [1, T]) in"
+        with reading(path, what, remedy="download it again"):
+            found = [[part.numpy() for part in graph] for graph in read_pt(path)]
+            fits = all(x.dtype.kind == bonds.dtype.kind == "i" for x, bonds, _, _ in found)
+            shapes = {(x.shape[1], bonds.shape[1], *index.shape[:-1], len(y)) for x, bonds, index, y in found}
+            fits = fits and all(len(bonds) == index.shape[1] for _, bonds, index, _ in found)
+            demand(fits and shapes == {(len(ATOMS), len(BONDS), 2, 1)}, path, what, "other shapes or types")
         splits[split] = np.arange(len(graphs), len(graphs) + len(found))
         graphs += found
-    x, attributes, index, y = ([graph[part] for graph in graphs] for part in range(4))
-    return Molecules(
-        np.array([len(rows) for rows in x], np.int64),
-        np.array([len(rows) for rows in attributes], np.int64),
-        torch.cat(index, 1).numpy(),
-        torch.cat(x).numpy(),
-        torch.cat(attributes).numpy(),
-        torch.cat(y).numpy(),
-        splits,
-    )
-
-
-def _is_graph(graph: Any) -> bool:
-    if not isinstance(graph, list | tuple) or len(graph) != 4 or not all(isinstance(part, Tensor) for part in graph):
-        return False
-    x, attributes, index, y = graph
-    two = all(part.dim() == 2 for part in graph) and not x.is_floating_point() and not attributes.is_floating_point()
-    return two and (x.size(1), attributes.size(1), y.size(0)) == (len(ATOMS), len(BONDS), 1) and (
-        tuple(index.shape) == (2, attributes.size(0))
-    )  # fmt: skip
+    x, bonds, index, y = zip(*graphs, strict=True)
+    num_nodes, num_edges = (np.array([len(rows) for rows in parts], np.int64) for parts in (x, bonds))
+    ends, labels = np.concatenate(index, axis=1), np.concatenate(y)
+    return Molecules(num_nodes, num_edges, ends, np.concatenate(x), np.concatenate(bonds), labels, splits)
 
 
 _PEPTIDES = ("Peptides-func", "peptides_func.npz", [f"{split}.pt" for split in SPLITS], read_lrgb)
@@ -176,7 +163,6 @@ SPECS = (
         mean_edges=307.3,
         node_features="nine categories of the atom, as OGB has them",
         edge_features="three categories of the bond, as OGB has them",
-        obtained="downloaded",
         origin="peptides with ten functions each may have, from SATPdb, in the files that PyG's LRGBDataset reads",
         licence="CC BY-NC 4.0",
         terms="CC BY-NC 4.0: not for commercial use; name the authors of the Long Range Graph Benchmark",
@@ -200,7 +186,6 @@ SPECS = (
         mean_edges=54.94,
         node_features="nine categories of the atom",
         edge_features="three categories of the bond",
-        obtained="downloaded",
         origin="molecules and whether they inhibit HIV, divided by scaffold; the Open Graph Benchmark's files",
         licence="MIT",
         terms="MIT, as the Open Graph Benchmark states",

@@ -1,7 +1,7 @@
 """Cora, CiteSeer and PubMed with the public split, from the files of Planetoid or from a prepared file.
 
 Planetoid's ``ind.NAME.*`` are pickles: ``x``, ``tx``, ``allx`` sparse features of train, test and all other nodes,
-``y``, ``ty``, ``ally`` their classes, one-hot, ``graph`` lists of neighbours; ``test.index`` is text.
+``y``, ``ty``, ``ally`` their one-hot classes, ``graph`` lists of neighbours; ``test.index`` is text.
 """
 
 from collections.abc import Mapping
@@ -14,21 +14,20 @@ from scipy.sparse import csr_matrix
 
 from lrga.data.datasets.masked import Graph, masked_graph
 from lrga.data.datasets.source import BuildContext, demand, read_arrays
-from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, no_options, spec_of
+from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError
 from lrga.io.download import RemoteFile
-from lrga.io.limits import check_memory
+from lrga.io.limits import check_memory, reading
 from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import load_pickle
 
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
-VALIDATION = 500  # nodes, those after the ones of train
+VALIDATION = 500  # number of nodes, directly after those of train
 _ARRAYS = ("x_indptr", "x_indices", "x_data", "x_shape", "y", "edge_index", *SPLITS)
 
 
 def build(name: str, context: BuildContext) -> PackedGraphs:
-    """The graph, from the prepared file or Planetoid's own in the folder the user names, else downloaded."""
+    """Builds the graph from the prepared file or Planetoid's files in the user's folder, else from downloads."""
     spec = spec_of(name)
     below = ("raw", f"{name}/raw", "planetoid", "data")
     paths, form = context.locate(spec.files, [f"{name.lower()}.npz"], [file.name for file in spec.files], below=below)
@@ -37,7 +36,7 @@ def build(name: str, context: BuildContext) -> PackedGraphs:
 
 
 def read_prepared(path: Path) -> Graph:
-    """The graph in ``cora.npz`` and the like: features as a sparse matrix, edges both ways, nodes of each split."""
+    """Reads ``cora.npz`` and similar files: sparse features, both directions of every edge, nodes of each split."""
     arrays = read_arrays(path, _ARRAYS)
     sparse = {name: arrays[f"x_{name}"] for name in ("data", "indices", "indptr")}
     x = _dense(sparse | {"shape": tuple(arrays["x_shape"].tolist())}, path)
@@ -46,15 +45,15 @@ def read_prepared(path: Path) -> Graph:
 
 
 def read_raw(paths: Mapping[str, Path]) -> Graph:
-    """The graph in Planetoid's files, by the names of :data:`PARTS`, with the nodes numbered as they are there."""
+    """Reads the graph from Planetoid's files, by the names of :data:`PARTS`; nodes keep their numbers."""
     test = read_numbers(paths["test.index"], columns=1)[:, 0]
     tx, allx = (_dense(load_pickle(paths[part], encoding="latin1"), paths[part]) for part in ("tx", "allx"))
     y, ty, ally = (_classes(load_pickle(paths[part], encoding="latin1"), paths[part]) for part in ("y", "ty", "ally"))
     num_nodes = max(len(allx), int(test.max(initial=-1)) + 1)
     fits = len(allx) == len(ally) and len(tx) == len(ty) == len(test) and tx.shape[1:] == allx.shape[1:]
-    got = f"{len(allx)} and {len(ally)} nodes, {len(tx)}, {len(ty)} and {len(test)} of the test"
-    demand(fits, paths["allx"].parent, "files that fit each other", got)
-    features = np.zeros((num_nodes, allx.shape[1]), np.float32)  # a node that no file but the graph has stays zero
+    got = f"allx {len(allx)}, ally {len(ally)}, tx {len(tx)}, ty {len(ty)} and test.index {len(test)} rows"
+    demand(fits, paths["allx"].parent, "files of matching sizes", got)
+    features = np.zeros((num_nodes, allx.shape[1]), np.float32)  # nodes that occur only in the graph file stay zero
     classes = np.zeros(num_nodes, np.int64)
     features[: len(allx)], features[test] = allx, tx
     classes[: len(ally)], classes[test] = ally, ty
@@ -63,36 +62,28 @@ def read_raw(paths: Mapping[str, Path]) -> Graph:
 
 
 def _dense(matrix: Any, path: Path) -> np.ndarray:
-    """A sparse matrix as :func:`load_pickle` gives it, as [N, F] float32."""
-    try:
+    """Converts a sparse matrix from :func:`load_pickle` to [N, F] float32."""
+    with reading(path, "a sparse matrix of features in", remedy="download it again"):
         rows, columns = (int(n) for n in matrix["shape"])
         check_memory(4 * rows * columns, f"the features in {path}")
         parts = (matrix["data"].astype(np.float32), matrix["indices"], matrix["indptr"])
         sparse = csr_matrix(parts, shape=(rows, columns))
         sparse.check_format(full_check=True)
         return np.asarray(sparse.toarray())
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise DataError(
-            f"a sparse matrix of features in {path}", f"another object ({error})", "get it again"
-        ) from error
 
 
 def _classes(one_hot: Any, path: Path) -> np.ndarray:
     is_matrix = isinstance(one_hot, np.ndarray) and one_hot.ndim == 2 and one_hot.dtype.kind in "biuf"
-    demand(is_matrix, path, "classes, one-hot,", f"a {type(one_hot).__name__}")
+    demand(is_matrix, path, "one-hot classes", f"a {type(one_hot).__name__}")
     return one_hot.argmax(1)
 
 
 def _edges(neighbours: Any, path: Path) -> np.ndarray:
-    """[2, E] the edges of lists of neighbours, each once, without loops, ordered by (destination, source)."""
-    lists: list[Any] = list(neighbours.values()) if isinstance(neighbours, dict) else [None]
-    are_lists = all(isinstance(own, list) and all(type(node) is int for node in own) for own in lists)
-    demand(are_lists, path, "lists of neighbours by node", "another object")
-    counts = [len(own) for own in lists]
-    source = np.repeat(np.array(list(neighbours), np.int64), counts)
-    target = np.array([node for own in lists for node in own], np.int64)
-    pairs = np.stack([target, source])[:, target != source]
-    return np.unique(pairs, axis=1)[::-1]
+    """Edges [2, E] from lists of neighbours, without duplicates and loops, ordered by (destination, source)."""
+    with reading(path, "lists of neighbours by node in", remedy="download it again"):
+        pairs = [(target, source) for source, own in neighbours.items() for target in own]
+        ends = np.array(pairs, np.int64).reshape(-1, 2)
+        return np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0).T[::-1]
 
 
 def _spec(name: str, nodes: int, edges: int, features: int, classes: int, train: int, words: str) -> DatasetSpec:
@@ -105,8 +96,6 @@ def _spec(name: str, nodes: int, edges: int, features: int, classes: int, train:
         mean_nodes=nodes,
         mean_edges=edges,
         node_features=f"{words} of the publication, {features:,} numbers, as published (not normalised)",
-        edge_features="none",
-        obtained="downloaded",
         origin="publications that cite each other, in classes; the files of https://github.com/kimiyoung/planetoid",
         licence="MIT",
         terms="files MIT, as the publisher's repository states; terms of the citation data are not stated there",
@@ -116,13 +105,12 @@ def _spec(name: str, nodes: int, edges: int, features: int, classes: int, train:
             "Sen, Namata, Bilgic, Getoor, Galligher, Eliassi-Rad: Collective Classification in Network Data. "
             "AI Magazine 29(3), 2008",
         ),
-        options=no_options,
         build=partial(build, name),
         files=tuple(RemoteFile(f"{site}/ind.{name.lower()}.{part}", f"ind.{name.lower()}.{part}") for part in PARTS),
         one_graph=True,
         schedule=Schedule(lr=0.01, weight_decay=5e-4, patience=50, batch_size=1, max_epochs=500),
-        # With so few labels a network fits all of them in 10 epochs. LRGA + GCN (width 64, 2 layers, 60 epochs)
-        # then has 48% in validation on Cora, with this dropout 58%. Fresh BatchNorm statistics change that by 2 points.
+        # With so few labels a network fits all of them in 10 epochs. LRGA + GCN (width 64, 2 layers, 60 epochs) then
+        # reaches 48% in validation on Cora; with this dropout 58%. Fresh BatchNorm statistics change that by 2 points.
         dropout=0.5,
         note="The public split; duplicate edges and loops of the files are left out, as in PyG.",
     )

@@ -1,17 +1,17 @@
 """PATTERN and CLUSTER: random graphs with blocks, by the recipes of "Benchmarking Graph Neural Networks".
 
-PATTERN: find the nodes of a planted pattern. Five blocks of 5 to 34 nodes, edges with probability .5 inside and .35
-between blocks; one of 100 patterns of 5 to 34 nodes (edges with probability .5, fixed once for the whole set) joined to
-every node with probability .5; every node carries one of three random values, those of a pattern fixed with it; nodes
-shuffled; label 1 on the pattern. Each pattern is in 100 / 20 / 20 graphs, one after the other.
+PATTERN: find the nodes of a planted pattern. Five blocks of 5 to 34 nodes; edges with probability .5 inside and .35
+between blocks. One of 100 patterns of 5 to 34 nodes (edges with probability .5, fixed for the whole set) is joined to
+every node with probability .5. Every node has one of three random values; those of a pattern are fixed too. Nodes are
+shuffled; nodes of the pattern have label 1. Each pattern is in 100 / 20 / 20 consecutive graphs.
 
-CLUSTER: tell six blocks apart from one labelled node in each. Blocks of 5 to 34 nodes, edges with probability .55
-inside and .25 between blocks; nodes shuffled; one random node of block b carries the value b + 1, all others 0; the
-label of a node is its block.
+CLUSTER: find the block of every node, given one labelled node in each. Six blocks of 5 to 34 nodes; edges with
+probability .55 inside and .25 between blocks; nodes are shuffled. One random node of block b has the value b + 1, all
+others 0. The label of a node is its block.
 
-The recipes fix no seed, so these are fresh draws of the same distributions, not the published files. All randomness
-comes as raw 64-bit words of a counter-seeded stream, one stream for each fixed chunk of graphs, so the result does not
-depend on the version of numpy.
+The recipes fix no seed, so these are new samples from the same distributions, not the published files. All randomness
+comes from raw 64-bit words of seeded streams, one for each fixed chunk of graphs, so the result does not depend on the
+version of numpy.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,19 +21,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from lrga.checks import check_count
 from lrga.data.datasets import BENCHMARK, FRESH_DRAW, RECIPE
-from lrga.data.datasets.source import BuildContext, check_seed, check_sizes
+from lrga.data.datasets.source import BuildContext, check_sizes
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.data.packed.segments import narrow, pointer
 
 MIN_BLOCK, MAX_BLOCK = 5, 34
-GRAPHS_OF_A_CHUNK = 100  # part of the recipe: another value gives other graphs
+GRAPHS_OF_A_CHUNK = 100  # part of the recipe: another value gives different graphs
 PATTERNS = 100
 PATTERN_BLOCKS, PATTERN_VALUES = 5, 3
 CLUSTER_BLOCKS = 6
-# Any numbers would do. The last gives the default seed 100 patterns of 21.3 nodes in the mean, as the published set has
-# (its graphs average 118.9 nodes, 97.5 of them in the blocks); over all seeds the mean is 19.5.
+# The values are arbitrary. With the last, the 100 patterns of the default seed have 21.3 nodes on average, as in the
+# published set (its graphs average 118.9 nodes, 97.5 of them in the blocks); over all seeds the mean is 19.5.
 _PATTERN_GRAPHS, _CLUSTER_GRAPHS, _PATTERN_STREAM = 1, 2, 448
 
 
@@ -49,27 +50,27 @@ class RandomStream:
         self._bits = np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key))
 
     def words(self, count: int) -> np.ndarray:
-        """[count] uint32, uniform over all of them."""
+        """[count] uniform uint32."""
         raw: np.ndarray = self._bits.random_raw((count + 1) // 2)
         return raw.view(np.uint32)[:count]
 
     def below(self, limit: int, count: int) -> np.ndarray:
-        """[count] integers from 0 to ``limit - 1``, uniform up to 2⁻³²."""
+        """[count] integers from 0 to ``limit - 1``, uniform up to an error of 2⁻³²."""
         return ((self.words(count).astype(np.uint64) * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
 
     def block_sizes(self, count: int) -> np.ndarray:
-        """[count] sizes from 5 to 34, uniform."""
+        """[count] uniform sizes from 5 to 34."""
         return MIN_BLOCK + self.below(MAX_BLOCK - MIN_BLOCK + 1, count)
 
     def order(self, count: int) -> np.ndarray:
-        """A random order of ``count`` things."""
+        """A random permutation of ``count`` items."""
         raw: np.ndarray = self._bits.random_raw(count)
         return np.argsort(raw, kind="stable")
 
     def adjacency(self, blocks: np.ndarray, probability: np.ndarray) -> np.ndarray:
-        """Edges drawn once for each pair of nodes, [n, n] bool, symmetric, no loops, given each node's block [n].
+        """Draws a symmetric adjacency matrix [n, n] bool without loops, given each node's block [n].
 
-        ``probability`` [B, B], symmetric, is that of an edge between nodes of two blocks.
+        ``probability`` [B, B], symmetric: the probability of an edge between nodes of two blocks.
         """
         n = len(blocks)
         threshold = np.round(probability * 2.0**32).astype(np.uint32)
@@ -84,13 +85,6 @@ class Graph(NamedTuple):
     adjacency: np.ndarray
     features: np.ndarray
     labels: np.ndarray
-
-
-class Pattern(NamedTuple):
-    """A planted graph: ``adjacency`` [m, m] bool and ``features`` [m]."""
-
-    adjacency: np.ndarray
-    features: np.ndarray
 
 
 def build_pattern(context: BuildContext, *, seed: int, sizes: list[int]) -> dict[str, PackedGraphs]:
@@ -108,18 +102,18 @@ def build_cluster(context: BuildContext, *, seed: int, sizes: list[int]) -> dict
     return _splits(context, "CLUSTER", sizes, (seed, _CLUSTER_GRAPHS), lambda words, *_: draw_cluster_graph(words))
 
 
-def draw_patterns(seed: int) -> list[Pattern]:
-    """The 100 patterns of a set."""
+def draw_patterns(seed: int) -> list[Graph]:
+    """The 100 patterns of a set: graphs to plant, with label 1 on all nodes."""
     result = []
     for number in range(PATTERNS):
         stream = RandomStream(seed, _PATTERN_STREAM, number)
         size = int(stream.block_sizes(1)[0])
         adjacency = stream.adjacency(np.zeros(size, dtype=np.int64), np.array([[0.5]]))
-        result.append(Pattern(adjacency, stream.below(PATTERN_VALUES, size)))
+        result.append(Graph(adjacency, stream.below(PATTERN_VALUES, size), np.ones(size, dtype=bool)))
     return result
 
 
-def draw_pattern_graph(stream: RandomStream, pattern: Pattern) -> Graph:
+def draw_pattern_graph(stream: RandomStream, pattern: Graph) -> Graph:
     """A random graph with ``pattern`` planted in it."""
     probability = np.full((PATTERN_BLOCKS + 1, PATTERN_BLOCKS + 1), 0.35)
     np.fill_diagonal(probability, 0.5)
@@ -128,11 +122,11 @@ def draw_pattern_graph(stream: RandomStream, pattern: Pattern) -> Graph:
     blocks = np.repeat(np.arange(PATTERN_BLOCKS + 1), sizes)
     features = stream.below(PATTERN_VALUES, len(blocks))
     features[-len(pattern.features) :] = pattern.features
-    # Shuffled before the edges are drawn: these are independent given the blocks, so the distribution is the same.
+    # Shuffled before the edges are drawn: edges are independent given the blocks, so the distribution is the same.
     order = stream.order(len(blocks))
     blocks, features = blocks[order], features[order]
     adjacency = stream.adjacency(blocks, probability)
-    # The i-th node of the pattern stands wherever the shuffling put it.
+    # Positions of the pattern's nodes after shuffling.
     place = np.argsort(order)[-len(pattern.features) :]
     adjacency[np.ix_(place, place)] = pattern.adjacency
     return Graph(adjacency, features, blocks == PATTERN_BLOCKS)
@@ -160,7 +154,7 @@ def _splits(
     stream: tuple[int, int],
     graph: Callable[[RandomStream, int, int], Graph],
 ) -> dict[str, PackedGraphs]:
-    """The splits of a set, drawn chunk by chunk; ``graph(words, number, count)`` draws one of ``count`` graphs."""
+    """Draws the splits of a set in chunks; ``graph(words, number, count)`` draws one of ``count`` graphs."""
 
     def split(split_number: int, count: int) -> PackedGraphs:
         chunks = []
@@ -203,7 +197,7 @@ def _below_diagonal(n: int) -> np.ndarray:
 
 @cache
 def _columns(n: int) -> np.ndarray:
-    """[n, n] uint8, every entry its column; graphs have at most 6 x 34 = 204 nodes."""
+    """[n, n] uint8: the column of every entry; graphs have at most 6 x 34 = 204 nodes."""
     return np.tile(np.arange(n, dtype=np.uint8), (n, 1))
 
 
@@ -219,8 +213,9 @@ def _spec(
     splits = dict(zip(SPLITS, sizes, strict=True))
 
     def options(*, seed: int = 41, sizes: Sequence[int] | None = None) -> dict[str, Any]:
-        """Checks the options: ``seed`` of the draw, ``sizes`` (train, val, test) in place of the benchmark's."""
-        return {"seed": check_seed(seed), "sizes": check_sizes(sizes, splits)}
+        """Checks the options: ``seed`` of the generator, ``sizes`` (train, val, test) instead of the benchmark's."""
+        check_count("seed", seed)
+        return {"seed": seed, "sizes": check_sizes(sizes, splits)}
 
     batch_sizes = (("gcn", 64), ("graphsage", 64), ("gatedgcn", 32))
     variants = [({"budget": "500K", "model": model}, {"batch_size": size}) for model, size in batch_sizes]
@@ -232,7 +227,6 @@ def _spec(
         mean_nodes=means[0],
         mean_edges=means[1],
         node_features=node_features,
-        edge_features="none",
         obtained="generated",
         origin=f"generated here by the recipe of {RECIPE}: stochastic block models {what}",
         licence="MIT",

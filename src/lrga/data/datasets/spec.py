@@ -1,7 +1,7 @@
-"""What is known of a data set: one :class:`DatasetSpec` in a module of this package, and nothing else names the set.
+"""Facts of a data set: one :class:`DatasetSpec` in a module of this package; no other code names the set.
 
-A module that defines ``SPEC`` (or ``SPECS``, several in a tuple) is found by itself: ``lrga data`` lists its sets,
-``lrga train`` takes them and the documentation names them. See :mod:`lrga.data.datasets.zinc` for an example.
+A module that defines ``SPEC`` (or ``SPECS``, a tuple) is found automatically: ``lrga data`` lists its sets,
+``lrga train`` accepts them and the documentation lists them. See :mod:`lrga.data.datasets.zinc` for an example.
 """
 
 import pkgutil
@@ -21,16 +21,16 @@ _METRICS = {"mae": "mean absolute error", "f1_positive": "F1 of class 1", "roc_a
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a data set asks of a network, by the arguments of :class:`lrga.GNN`.
+    """Inputs and outputs of a network for a data set, as arguments of :class:`lrga.GNN`.
 
     Attributes:
-        task: What is predicted: ``"node"``, ``"edge"``, ``"graph"`` or ``"link"``.
-        out_channels: Classes, or numbers to predict.
-        encoder: Of the node features: ``"linear"``, ``"embedding"`` or ``"embeddings"``; ``"learned"`` where a link set
-            has none.
-        in_channels: Columns, categories, or the categories of each column.
-        edge_encoder: Of the edge features, ``"ones"`` where there are none.
-        edge_channels: As ``in_channels``.
+        task: Level of the predictions: ``"node"``, ``"edge"``, ``"graph"`` or ``"link"``.
+        out_channels: Number of classes, or of values to predict.
+        encoder: Encoder of the node features: ``"linear"``, ``"embedding"`` or ``"embeddings"``; ``"learned"`` for a
+            link set without features.
+        in_channels: Number of columns, number of categories, or the number of categories of each column.
+        edge_encoder: Encoder of the edge features; ``"ones"`` if there are none.
+        edge_channels: The same as ``in_channels``, for edges.
     """
 
     task: str
@@ -43,8 +43,8 @@ class Inputs:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """Loss and score by name (:mod:`lrga.tasks`): ``kind`` is ``"classification"``, ``"multilabel"``, ``"regression"``
-    or ``"prediction"`` (of links)."""
+    """Loss and metric by name (:mod:`lrga.tasks`): ``kind`` is ``"classification"``, ``"multilabel"``, ``"regression"``
+    or ``"prediction"`` (link prediction)."""
 
     kind: str
     loss: str
@@ -53,9 +53,9 @@ class TaskSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How the set is usually trained, by the names of :class:`~lrga.training.config.OptimizerConfig`.
+    """Usual training schedule of the set, with the names of :class:`~lrga.training.config.OptimizerConfig`.
 
-    ``variants`` are pairs: where the ``model``, ``budget`` and ``preset`` of the first apply, the second is changed.
+    ``variants`` are pairs (condition, change): if ``model``, ``budget`` and ``preset`` match, the change applies.
     """
 
     lr: float = 1e-3
@@ -79,36 +79,41 @@ class Schedule:
         return result
 
 
+def no_options() -> dict[str, Any]:
+    """The options of a set without options."""
+    return {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec:
     """Description of a data set.
 
     Attributes:
-        name: Its name, as its paper writes it.
-        inputs: Input sizes and encoders of a network.
+        name: Name of the set, as in its paper.
+        inputs: Inputs, outputs and encoders of a network.
         task: Loss and metric.
-        splits: Number of graphs of each split; of nodes or edges where it is one graph.
+        splits: Number of graphs of each split; for one graph, number of nodes or edges.
         mean_nodes: Published mean number of nodes of a graph.
         mean_edges: Published mean number of directed edges of a graph.
         node_features: Contents of ``x``.
-        edge_features: Contents of ``edge_attr``, or why there is none.
+        edge_features: Contents of ``edge_attr``, or ``"none"``.
         obtained: ``"generated"`` or ``"downloaded"``.
-        origin: Where it comes from, in a sentence.
-        licence: Licence in a word or two, as far as it is known.
-        terms: The same in a sentence.
-        citation: Whom to cite.
-        options: Checks the options of a build (keyword-only, each with a default; :class:`OptionError`) and returns all
-            of them, as JSON values.
-        build: Builds the set at a :class:`~lrga.data.datasets.source.BuildContext`, given all options: its splits
-            ``train``, ``val`` and ``test``; one graph with ``train_mask``, ``val_mask`` and ``test_mask``; or a
-            :class:`~lrga.data.links.data.LinkData`.
-        recipe_version: Raised whenever the same options would give other content; older builds are then built again.
-        files: Official files to download, with their checksums where they are known.
-        reads_source: Whether it can be built from files of the user.
-        one_graph: Whether it is one graph, of which the splits are nodes or edges. The number that a run reports is
-            then that of the epoch best in validation, as is usual there; else that of the last epoch.
+        origin: Origin of the data, in a sentence.
+        licence: Licence in a word or two, as far as known.
+        terms: Licence terms in a sentence.
+        citation: Works to cite.
+        options: Checks the options of a build (keyword-only, each with a default; raises :class:`OptionError`) and
+            returns all of them as JSON values.
+        build: Builds the set from a :class:`~lrga.data.datasets.source.BuildContext` and all options. Returns the
+            splits ``train``, ``val`` and ``test``; one graph with ``train_mask``, ``val_mask`` and ``test_mask``; or
+            a :class:`~lrga.data.links.data.LinkData`.
+        recipe_version: Increased whenever the same options give different contents; older builds are then rebuilt.
+        files: Official files to download, with checksums if known.
+        reads_source: Whether the set can be built from the user's files.
+        one_graph: Whether the set is one graph with splits of its nodes or edges. A run then reports the epoch that is
+            best in validation, as is usual for such sets; otherwise the last epoch.
         schedule: Usual training schedule; ``None`` for link prediction.
-        dropout: In the layers of a network that is trained on it, unless another is chosen.
+        dropout: Default dropout of the layers of a network trained on the set.
         note: How the data differ from the published files.
     """
 
@@ -119,14 +124,14 @@ class DatasetSpec:
     mean_nodes: float
     mean_edges: float
     node_features: str
-    edge_features: str
-    obtained: str
     origin: str
     licence: str
     terms: str
     citation: tuple[str, ...]
-    options: Callable[..., dict[str, Any]]
     build: Callable[..., Any]
+    edge_features: str = "none"
+    obtained: str = "downloaded"
+    options: Callable[..., dict[str, Any]] = no_options
     recipe_version: int = 1
     files: tuple[RemoteFile, ...] = ()
     reads_source: bool = True
@@ -142,12 +147,12 @@ class DatasetSpec:
 
     @property
     def metric(self) -> str:
-        """What is reported, in words."""
+        """Name of the reported metric, in words."""
         name = self.task.metric.removesuffix("_by_batch")
         return _METRICS.get(name, name.replace("_", " ").replace("hits", "Hits"))
 
     def facts(self) -> dict[str, Any]:
-        """What a reader wants to know, as JSON values."""
+        """Facts for readers, as JSON values."""
         classes = self.inputs.out_channels if self.task.kind == "classification" else None
         words = ("splits", "mean_nodes", "mean_edges", "node_features", "edge_features", "obtained", "origin")
         return {
@@ -163,7 +168,7 @@ class DatasetSpec:
 
 @cache
 def dataset_specs() -> dict[str, DatasetSpec]:
-    """Every data set by name: sets of graphs, then single graphs, then those for links.
+    """Every data set by name: sets of graphs, then single graphs, then sets for link prediction.
 
     Example:
         >>> dataset_specs()["CLUSTER"].inputs.out_channels
@@ -179,7 +184,7 @@ def dataset_specs() -> dict[str, DatasetSpec]:
 
 
 def dataset_name(name: object) -> str | None:
-    """The data set that ``name`` means, in any case; ``None`` where it means none, as of the user's own data.
+    """The name of the data set that ``name`` means, ignoring case; ``None`` for anything else, such as a path.
 
     Example:
         >>> dataset_name("zinc"), dataset_name("OGBL_DDI"), dataset_name("my/zinc")
@@ -190,7 +195,7 @@ def dataset_name(name: object) -> str | None:
 
 
 def spec_of(name: object) -> DatasetSpec:
-    """The data set called ``name``, in any case.
+    """The data set called ``name``, ignoring case.
 
     Example:
         >>> spec_of("cluster").splits["train"]
@@ -201,11 +206,6 @@ def spec_of(name: object) -> DatasetSpec:
         raise OptionError(
             f"one of the data sets {', '.join(dataset_specs())}",
             repr(name),
-            "choose one of these names; your own graphs are read by lrga.data.load_custom",
+            "choose one of these names; to read your own graphs, use lrga.data.load_custom",
         )
     return dataset_specs()[found]
-
-
-def no_options() -> dict[str, Any]:
-    """The options of a set that has none: its files decide."""
-    return {}

@@ -1,18 +1,18 @@
-"""MNIST and CIFAR10 as graphs of superpixels, at most 75 and 150 an image, joined by the benchmark's rule.
+"""MNIST and CIFAR10 as graphs of superpixels (at most 75 and 150 per image), with edges by the benchmark's rule.
 
-The superpixels are read from the benchmark's files, pickles of (labels, a list of images), an image being (mean colours
-[n, C] in 0..1, mean positions [n, 2] in pixels, …); or from prepared files of sums, see :func:`read_prepared`.
+The superpixels are read from the benchmark's files or from prepared files of sums (:func:`read_prepared`). The former
+are pickles of (labels, list of images); an image is (mean colours [n, C] in 0..1, mean positions [n, 2] in pixels, …).
 
-With D the distances between the positions of the n superpixels of an image, the edges are:
+Let D be the distances between the positions of the n superpixels of an image. The edges are:
 
     s_i  = (sum of the 9 smallest D_ij, i itself included) / 8 + 1e-8
     A_ij = (exp(-(D_ij / s_i)^2) + exp(-(D_ij / s_j)^2)) / 2,  A_ii = 0
 
-Node i is joined to 8 of the 9 nodes with the largest A_ij: ``np.argpartition`` puts those 9 last, in no particular
-order, and whichever stands at the very end is left out. That is the benchmark's published rule, kept to the letter;
-which of the nine it leaves out is numpy's choice, the same in every run with the same numpy on the same kind of CPU.
+Node i is joined to 8 of the 9 nodes with the largest A_ij: ``np.argpartition`` puts these 9 last, in no particular
+order, and the very last one is dropped. This is exactly the benchmark's published rule. Which of the nine is dropped
+depends on numpy; it is the same in every run with the same numpy on the same type of CPU.
 
-Letters: I images, R superpixels of all of them, C colour channels.
+Letters: I images, R superpixels of all images, C colour channels.
 """
 
 from collections.abc import Iterator
@@ -28,25 +28,25 @@ from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_o
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError
 from lrga.io.download import RemoteFile
+from lrga.io.limits import reading
 from lrga.io.progress import Progress, silent
 from lrga.io.unpickle import load_pickle
 
 VALIDATION = 5_000  # the first images of the official training set, as in the benchmark
 NEIGHBOURS = 8
 PARTS = ("train", "test")
-WIDTH = {"MNIST": 28, "CIFAR10": 32}  # of an image, in pixels; it is as high
+WIDTH = {"MNIST": 28, "CIFAR10": 32}  # width and height of an image in pixels
 CHANNELS = {"MNIST": 1, "CIFAR10": 3}
 PUBLISHED = {"MNIST": "mnist_75sp", "CIFAR10": "cifar10_150sp"}
 _PREPARED_ARRAYS = ("label", "count", "size", "pix_q", "pix_r", "pos_q", "pos_r")
-_CHUNK_ENTRIES = 1 << 17  # of A at once: a megabyte an array stays in the cache
+_CHUNK_ENTRIES = 1 << 17  # of A at a time: arrays of one megabyte stay in the cache
 
 
 @dataclass(frozen=True)
 class Superpixels:
-    """Of a list of images: ``count`` [I] of each, its ``label`` [I]; ``colour`` [R, C] and ``position`` [R, 2], means
-    in 0..1."""
+    """Superpixels of a list of images: ``count`` [I] and ``label`` [I] of each image, mean ``colour`` [R, C] and mean
+    ``position`` [R, 2], both in 0..1."""
 
     count: np.ndarray
     label: np.ndarray
@@ -54,14 +54,14 @@ class Superpixels:
     position: np.ndarray
 
     def between(self, begin: int, end: int) -> "Superpixels":
-        """Those of the images ``begin`` to ``end - 1``."""
+        """The superpixels of the images ``begin`` to ``end - 1``."""
         ends = np.concatenate([[0], np.cumsum(self.count)])
         rows = slice(int(ends[begin]), int(ends[min(end, len(self.count))]))
         return Superpixels(self.count[begin:end], self.label[begin:end], self.colour[rows], self.position[rows])
 
 
 def build(name: str, context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
-    """The first ``sizes`` graphs of each split, from the folder the user names, else from the benchmark's archive."""
+    """Builds the first ``sizes`` graphs of each split, from the user's folder, else from the benchmark's archive."""
     spec, channels = spec_of(name), CHANNELS[name]
     published = [f"{PUBLISHED[name]}_{part}.pkl" for part in PARTS]
     prepared = [f"{name.lower()}_sp_{part}.npz" for part in PARTS]
@@ -77,9 +77,9 @@ def build(name: str, context: BuildContext, *, sizes: list[int]) -> dict[str, Pa
     }
     packed = {split: _graphs(chosen[split], context, f"edges of {name} {split}") for split in SPLITS}
     mean = sum(graphs.num_nodes for graphs in packed.values()) / sum(map(len, packed.values()))
-    if {split: len(graphs) for split, graphs in packed.items()} == spec.splits and abs(mean - spec.mean_nodes) > 0.006:
-        expected = f"{spec.mean_nodes} superpixels an image of {name}, as the benchmark has"
-        raise DataError(expected, f"{mean:.3f}", "get the files again from their official source")
+    whole = {split: len(graphs) for split, graphs in packed.items()} == spec.splits
+    fits = not whole or abs(mean - spec.mean_nodes) <= 0.006
+    demand(fits, paths[0].parent, f"{spec.mean_nodes} superpixels per image of {name}", f"{mean:.3f}")
     return packed
 
 
@@ -98,10 +98,10 @@ def _graphs(found: Superpixels, context: BuildContext, step: str) -> PackedGraph
 
 
 def read_published(path: Path, width: int, channels: int) -> Superpixels:
-    """Superpixels of one of the benchmark's pickles ``{mnist_75sp,cifar10_150sp}_{train,test}.pkl``, checked."""
-    loaded = load_pickle(path)
-    try:
-        labels, images = loaded
+    """Reads and checks one of the benchmark's pickles ``{mnist_75sp,cifar10_150sp}_{train,test}.pkl``."""
+    what = f"labels and images of (colours [n, {channels}], positions [n, 2]) in"
+    with reading(path, what, remedy="download the file again from its official source"):
+        labels, images = load_pickle(path)
         colour = [np.asarray(image[0]).reshape(-1, channels) for image in images]
         position = [(image[1] / width).reshape(-1, 2) for image in images]
         count = np.array([len(rows) for rows in colour], np.int64)
@@ -109,16 +109,13 @@ def read_published(path: Path, width: int, channels: int) -> Superpixels:
         found = Superpixels(count, np.asarray(labels, np.int64), np.concatenate(colour), places)
         sound = found.label.shape == count.shape and [len(rows) for rows in position] == count.tolist()
         return _checked(found, path, sound=sound)
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-        expected = f"labels and images of (colours [n, {channels}], positions [n, 2]) in {path}"
-        raise DataError(expected, f"another object ({error})", "get the file again from its official source") from error
 
 
 def read_prepared(path: Path, width: int, channels: int) -> Superpixels:
-    """Superpixels of a prepared ``{mnist,cifar10}_sp_{train,test}.npz``, checked.
+    """Reads and checks a prepared ``{mnist,cifar10}_sp_{train,test}.npz``.
 
-    The file holds ``label`` and ``count`` [I], ``size`` [R], and whole part and rest of the mean colour and position:
-    ``pix_q``, ``pix_r`` [R, C], ``pos_q``, ``pos_r`` [R, 2]. The superpixels of an image must tile it.
+    The file holds ``label`` and ``count`` [I], ``size`` [R], and quotient and remainder of the mean colour and
+    position: ``pix_q``, ``pix_r`` [R, C], ``pos_q``, ``pos_r`` [R, 2]. The superpixels of an image must tile it.
     """
     arrays = {name: array.astype(np.int64) for name, array in read_arrays(path, _PREPARED_ARRAYS).items()}
     count, size = arrays["count"], arrays["size"]
@@ -126,7 +123,7 @@ def read_prepared(path: Path, width: int, channels: int) -> Superpixels:
     shapes = {name: (len(size), columns) for name, columns in widths.items()} | {"label": count.shape}
     fits = all(arrays[name].shape == shape for name, shape in shapes.items()) and count.sum() == len(size)
     got = {name: array.shape for name, array in arrays.items()}
-    demand(fits, path, f"superpixels of {channels} channels, one row each,", got)
+    demand(fits, path, f"one row per superpixel, with {channels} channels,", got)
     sound = not (count == 0).any() and not (size == 0).any()
     rows = np.maximum(size, 1)[:, None]
     colour = (arrays["pix_q"] + arrays["pix_r"] / rows) / 255
@@ -142,7 +139,7 @@ def read_prepared(path: Path, width: int, channels: int) -> Superpixels:
 def _checked(found: Superpixels, path: Path, *, sound: bool) -> Superpixels:
     finite = all(np.isfinite(values).all() for values in (found.colour, found.position))
     fits = sound and finite and len(found.count) and (found.count > 0).all() and (found.label <= 9).all()
-    got = "an image without superpixels, an empty superpixel, features that are not finite or a label above 9"
+    got = "an image without superpixels, an empty superpixel, NaN or infinity, or a label above 9"
     demand(fits, path, "images, superpixels and labels 0..9", got)
     return found
 
@@ -150,15 +147,16 @@ def _checked(found: Superpixels, path: Path, *, sound: bool) -> Superpixels:
 def superpixel_edges(
     count: np.ndarray, position: np.ndarray, *, progress: Progress = silent, label: str = "edges"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Joins every superpixel to 8 of its nearest ones, many graphs at a time.
+    """Joins every superpixel to 8 of its nearest neighbours, many graphs at a time.
 
     Args:
-        count: [G] superpixels of each graph.
-        position: [N, 2] their mean positions, all graphs one after the other, float64.
-        progress: Is told of the graphs done, as work called ``label``.
+        count: [G] number of superpixels of each graph.
+        position: [N, 2] mean positions, all graphs concatenated, float64.
+        progress: Called with the number of finished graphs, under the name ``label``.
 
     Returns:
-        Edges of each graph [G]; their ends [2, E] int16, counted inside the graph, ordered by source; A of them [E].
+        Number of edges of each graph [G]; edge index [2, E] int16, with node numbers inside the graph, ordered by
+        source; A of the edges [E].
 
     Example:
         >>> line = np.stack([np.arange(12.0), np.zeros(12)], axis=1)
@@ -186,7 +184,7 @@ def superpixel_edges(
 
 
 def _groups(count: np.ndarray) -> Iterator[np.ndarray]:
-    """Graphs of equal size, so that a group is one array without padding."""
+    """Groups graphs of equal size, so that a group is one array without padding."""
     order = np.argsort(count, kind="stable")
     for same in np.split(order, np.flatnonzero(np.diff(count[order])) + 1):
         size = max(1, _CHUNK_ENTRIES // int(count[same[0]]) ** 2)
@@ -194,14 +192,14 @@ def _groups(count: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _neighbours(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(neighbours, A of them) [B, n, k] of B graphs of n nodes at ``position`` [B, n, 2]."""
+    """(neighbours, their A) [B, n, k] of B graphs of n nodes at ``position`` [B, n, 2]."""
     n = position.shape[1]
     difference = position[:, :, None, :] - position[:, None, :, :]
     distance = np.sqrt(difference[..., 0] ** 2 + difference[..., 1] ** 2)
     if n > NEIGHBOURS:
         nearest = np.partition(distance, NEIGHBOURS, axis=-1)[..., : NEIGHBOURS + 1]
         scale = nearest.sum(axis=-1, keepdims=True) / NEIGHBOURS + 1e-8
-    else:  # the benchmark's stand-in for images of so few superpixels
+    else:  # the benchmark's rule for images with so few superpixels
         scale = np.ones((len(position), n, 1)) + 1e-8
     closeness = np.exp(-((distance / scale) ** 2))
     closeness = 0.5 * (closeness + closeness.swapaxes(1, 2))
@@ -229,7 +227,6 @@ def _spec(
         mean_edges=means[1],
         node_features=f"mean {colour} and position (row, column) of the superpixel, {features} numbers",
         edge_features="closeness of the two superpixels, 1 number",
-        obtained="downloaded",
         origin=f"the SLIC superpixels of the {name} images of {RECIPE}, joined here to 8 nearest neighbours",
         licence="not stated",
         terms="images: no licence stated by their authors; the recipe's code is MIT",

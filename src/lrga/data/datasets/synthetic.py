@@ -1,10 +1,10 @@
-r"""Large random graphs with the two properties that make real ones hard: power-law degrees and communities.
+r"""Large random graphs with two properties that make real graphs hard: power-law degrees and communities.
 
-Every node has a weight drawn from a power law and belongs to a community of consecutive nodes. Each undirected edge
-begins in a node chosen by weight and ends in one chosen by weight, of the same community but for a fraction
+Every node has a weight drawn from a power law and belongs to a community of consecutive nodes. Both ends of an
+undirected edge are drawn with probability proportional to the weights, within one community except for a fraction
 ``mixing`` of the edges (a degree-corrected stochastic block model). Repeated edges and loops are drawn again.
 
-Letters: N nodes, P undirected edges, E = 2 P directed ones, C communities, D features.
+Letters: N nodes, P undirected edges, E = 2 P directed edges, C communities, D features.
 """
 
 import math
@@ -15,12 +15,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from lrga.checks import check_count, check_fraction
-from lrga.data.datasets.source import check_seed
 from lrga.errors import DTypeError, OptionError
 
-ROUNDS = 30  # of drawing anew what was repeated
-SPARE = 1.05  # drawn beyond what is needed, as some repeat
-BLOCK = 1 << 22  # pairs made at once: some 100 MB
+ROUNDS = 30  # most rounds of drawing repeated edges again
+SPARE = 1.05  # oversampling, because some edges repeat
+BLOCK = 1 << 22  # pairs drawn at a time: about 100 MB
 
 
 def synthetic_edges(
@@ -33,16 +32,16 @@ def synthetic_edges(
     seed: int = 0,
     device: str | torch.device = "cpu",
 ) -> Tensor:
-    """Edges ``[2, E]`` int64 of a random graph, each both ways, without loops or repeats.
+    """Edges ``[2, E]`` int64 of a random graph, in both directions, without loops or repeats.
 
     Args:
-        num_nodes: N; ten million are made in a minute or two on two cores, in less than 8 GB.
-        edges_per_node: E / N, directed edges.
-        communities: Blocks of consecutive nodes, by default one for every 1,000 nodes.
-        exponent: Of the power law of the degrees, above 2.
-        mixing: Fraction of the edges drawn without regard to communities.
-        seed: The same gives the same graph on the same kind of device.
-        device: Where it is made and stays.
+        num_nodes: N; ten million nodes take a minute or two on two cores and less than 8 GB.
+        edges_per_node: E / N, counting directed edges.
+        communities: Number of blocks of consecutive nodes, by default one per 1,000 nodes.
+        exponent: Exponent of the power law of the degrees, above 2.
+        mixing: Fraction of the edges that ignore communities.
+        seed: The same seed gives the same graph on the same type of device.
+        device: Device on which the graph is generated.
 
     Example:
         >>> edge_index = synthetic_edges(1000, 20, communities=10)
@@ -53,21 +52,21 @@ def synthetic_edges(
     check_fraction("mixing", mixing)
     communities = max(num_nodes // 1000, 1) if communities is None else communities
     check_count("communities", communities, minimum=1)
-    check_seed(seed)
+    check_count("seed", seed)
     if not isinstance(edges_per_node, int | float):
         got = f"{edges_per_node!r} ({type(edges_per_node).__name__})"
         raise DTypeError("edges_per_node to be a number", got, "pass for example 20")
     if not exponent > 2 or not math.isfinite(exponent):
-        raise OptionError("an exponent above 2, so that there is a mean degree", repr(exponent), "pass 2.5")
+        raise OptionError("an exponent above 2, for a finite mean degree", repr(exponent), "pass for example 2.5")
     if not edges_per_node >= 0 or edges_per_node > max(num_nodes - 1, 0):
-        expected = f"at least 0 and at most {max(num_nodes - 1, 0)} edges a node among {num_nodes} nodes"
-        raise OptionError(expected, repr(edges_per_node), "ask for fewer, or for more nodes")
+        expected = f"at least 0 and at most {max(num_nodes - 1, 0)} edges per node for {num_nodes} nodes"
+        raise OptionError(expected, repr(edges_per_node), "ask for fewer edges, or for more nodes")
     wanted = int(num_nodes * edges_per_node) // 2
     generator = torch.Generator(device).manual_seed(seed)
     stubs = _Stubs(num_nodes, wanted, communities, exponent, mixing, generator)
     keys = stubs.draw(int(wanted * SPARE) + 16, generator).unique()
     extra, drawn = keys[:0], int(wanted * SPARE) + 16
-    worth = keys.numel() / drawn  # of a drawn pair; it sinks as pairs between hubs run out
+    worth = keys.numel() / drawn  # new edges per drawn pair; decreases as pairs between hubs run out
     for _ in range(ROUNDS):
         missing = wanted - keys.numel() - extra.numel()
         if missing <= 0:
@@ -80,7 +79,7 @@ def synthetic_edges(
         worth = (extra.numel() - before) / drawn
     if (found := keys.numel() + extra.numel()) < wanted:
         got = f"{2 * found:,} after {ROUNDS} rounds: communities of {num_nodes // communities} nodes are full"
-        raise OptionError(f"{2 * wanted:,} different edges", got, "ask for fewer edges, communities or less skew")
+        raise OptionError(f"{2 * wanted:,} different edges", got, "ask for fewer edges or communities")
     if extra.numel():
         keys = torch.cat([keys, extra])
         del extra
@@ -102,20 +101,20 @@ def synthetic_graph(
     noise: float = 2.0,
     **options: Any,
 ) -> Data:
-    """A random graph with node features, classes that follow from the communities, and a division of the nodes.
+    """A random graph with node features, classes given by the communities, and a split of the nodes.
 
-    Its attributes are ``edge_index`` ``[2, E]``, every edge both ways; ``x`` ``[N, D]``, noise around a centre of the
-    node's class; ``y`` and ``community`` ``[N]``; ``train_mask``, ``val_mask`` and ``test_mask`` ``[N]``, four fifths
-    and two tenths of the nodes.
+    Its attributes are ``edge_index`` ``[2, E]``, both directions of every edge; ``x`` ``[N, D]``, noise around the
+    centre of the node's class; ``y`` and ``community`` ``[N]``; ``train_mask``, ``val_mask`` and ``test_mask``
+    ``[N]``, with 80, 10 and 10% of the nodes.
 
     Args:
         num_nodes: N.
         edges_per_node: E / N.
         features: D.
-        classes: Communities take them in turn.
-        noise: Standard deviation of the features around the centre of their class: above 1 a node alone says little,
-            its neighbours together much.
-        **options: Of :func:`synthetic_edges`.
+        classes: Number of classes, assigned to the communities in turn.
+        noise: Standard deviation of the features around the centre of their class. Above 1, the features of one node
+            say little, those of its neighbours together say much.
+        **options: Options of :func:`synthetic_edges`.
 
     Example:
         >>> graph = synthetic_graph(500, 10, communities=5)
@@ -141,14 +140,14 @@ def synthetic_graph(
 
 
 class _Stubs:
-    """The ends of edges: node i occurs as often as its weight says; those of a community lie together."""
+    """The stubs of edges: node i occurs in proportion to its weight; stubs of a community are consecutive."""
 
     def __init__(
         self, num_nodes: int, pairs: int, communities: int, exponent: float, mixing: float, generator: torch.Generator
     ) -> None:
         device = generator.device
         self.num_nodes, self.mixing = num_nodes, mixing
-        # Pareto by inversion; cut off where a hub would know a good part of all nodes.
+        # Pareto by inversion, truncated so that no hub is joined to a large part of all nodes.
         uniform = torch.rand(num_nodes, generator=generator, device=device).clamp_(min=1e-12)
         weight = uniform.pow_(-1 / (exponent - 1)).clamp_(max=max(num_nodes, 1) ** 0.5)
         total = float(weight.sum(dtype=torch.float64)) if num_nodes else 1.0
@@ -162,7 +161,7 @@ class _Stubs:
         self.inside, self.community = inside, community.to(torch.int32)
 
     def draw(self, pairs: int, generator: torch.Generator) -> Tensor:
-        """Keys ``low * N + high`` of so many random pairs but for loops, in any order and with repeats."""
+        """Keys ``low * N + high`` of random pairs, in any order, with repeats; loops are dropped."""
         keys = torch.empty(pairs, dtype=torch.int64, device=generator.device)
         filled = 0
         for begin in range(0, pairs, BLOCK):
@@ -177,7 +176,7 @@ class _Stubs:
             return torch.empty(0, dtype=torch.int64, device=device)
         one = self.owner[torch.randint(stubs, (pairs,), generator=generator, device=device)].long()
         community = self.community[one].long()
-        # Doubles: there are more stubs than a float32 can tell apart.
+        # float64: there are more stubs than float32 can distinguish.
         place = torch.rand(pairs, generator=generator, device=device, dtype=torch.float64)
         far = torch.rand(pairs, generator=generator, device=device) < self.mixing
         near = self.first[community] + (place * self.inside[community]).long()
@@ -192,7 +191,7 @@ def _communities(num_nodes: int, communities: int, device: torch.device) -> Tens
 
 
 def _thinned(keys: Tensor, wanted: int, generator: torch.Generator) -> Tensor:
-    """``wanted`` of the keys, chosen at random, so that no node is preferred."""
+    """Keeps ``wanted`` random keys, so that no node is preferred."""
     keep = torch.ones(keys.numel(), dtype=torch.bool, device=keys.device)
     surplus = keys.numel() - wanted
     while surplus > 0:

@@ -1,18 +1,17 @@
-"""TSP: which edges of a nearest-neighbour graph belong to the shortest tour?
+"""TSP: find the edges of a nearest-neighbour graph that belong to the shortest tour.
 
-Every point is joined to its 25 nearest ones; node features are the coordinates, the edge feature is the distance, the
-label of an edge is 1 where the tour uses it, in either direction.
+Every point is joined to its 25 nearest neighbours. Node features are the coordinates, the edge feature is the distance;
+the label of an edge is 1 if the tour uses it, in either direction.
 
-Instances and tours are read from the benchmark's text files ``tsp50-500_{train,val,test}.txt`` (an instance a line:
-coordinates, ``output``, the nodes of the tour from 1), or from prepared files ``tsp_{train,val,test}.npz``.
+Instances and tours are read from the benchmark's text files ``tsp50-500_{train,val,test}.txt`` (one instance per line:
+coordinates, ``output``, the tour with nodes numbered from 1), or from prepared files ``tsp_{train,val,test}.npz``.
 
-Letters: G instances, N nodes of all of them.
+Letters: G instances, N nodes of all instances.
 """
 
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -22,27 +21,21 @@ from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_o
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import DataError
 from lrga.io.download import RemoteFile
 from lrga.io.limits import reading
 
 NEIGHBOURS = 25
-GRID = 65_536  # of prepared files: coordinates are multiples of 1 / GRID, exact in 16 bits and in float32
+GRID = 65_536  # in prepared files coordinates are multiples of 1 / GRID, exact in 16 bits and in float32
 SIZES = {"train": 10_000, "val": 1_000, "test": 1_000}
 PREPARED_NOTE = (
     FRESH_DRAW + " Tours are LKH's, at most a fraction of a percent from optimal; the benchmark used Concorde."
 )
 
 
-@dataclass(frozen=True)
-class Tours:
-    """Instances one after the other.
+class Tours(NamedTuple):
+    """Concatenated instances: ``n`` [G] numbers of nodes, ``xy`` [N, 2] coordinates in the unit square.
 
-    Attributes:
-        n: [G] nodes of each.
-        xy: [N, 2] coordinates in the unit square.
-        tour: [N] the nodes of each instance in the order of its tour, counted inside the instance; the last returns to
-            the first.
+    ``tour`` [N] holds the nodes of each instance in the order of its tour, numbered inside the instance.
     """
 
     n: np.ndarray
@@ -50,13 +43,13 @@ class Tours:
     tour: np.ndarray
 
     def first(self, instances: int) -> "Tours":
-        """The first ``instances``."""
+        """The first ``instances`` instances."""
         rows = int(self.n[:instances].sum())
         return Tours(self.n[:instances], self.xy[:rows], self.tour[:rows])
 
 
 def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
-    """The graphs, from the tours in the folder the user names, else from the benchmark's archive."""
+    """Builds the graphs from the tours in the user's folder, else from the benchmark's archive."""
     texts, prepared = [f"tsp50-500_{split}.txt" for split in SPLITS], [f"tsp_{split}.npz" for split in SPLITS]
     paths, form = context.locate(SPEC.files, prepared, texts, below=("TSP", "tsp"))
     result = {}
@@ -69,25 +62,22 @@ def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]
 
 
 def read_text(path: Path, limit: int) -> Tours:
-    """The first instances, at most ``limit``, of one of the benchmark's text files, every tour checked."""
+    """Reads at most ``limit`` instances of one of the benchmark's text files and checks every tour."""
     points, tours = [], []
-    try:
-        with reading(path, remedy="get the file again"), open(path, encoding="ascii") as file:
-            for text in islice(file, limit):
-                before, _, after = text.partition("output")
-                points.append(np.array(before.split(), np.float64).reshape(-1, 2))
-                tours.append(np.array(after.split(), np.int64)[:-1] - 1)  # the last is the first again
-    except ValueError as error:
-        expected = f"coordinates, 'output' and the nodes of a tour on each line of {path}"
-        raise DataError(expected, f"another text in line {len(tours) + 1} ({error})", "get the file again") from error
+    what = "coordinates, 'output' and the nodes of a tour on each line of"
+    with reading(path, what, remedy="download the file again"), open(path, encoding="ascii") as file:
+        for text in islice(file, limit):
+            before, _, after = text.partition("output")
+            points.append(np.array(before.split(), np.float64).reshape(-1, 2))
+            tours.append(np.array(after.split(), np.int64)[:-1] - 1)  # the last node is the first again
     n = np.array([len(xy) for xy in points], np.int64)
     return _checked(path, Tours(n, np.concatenate([np.empty((0, 2)), *points]), np.concatenate([n[:0], *tours])))
 
 
 def read_prepared(path: Path) -> Tours:
-    """The instances of a prepared ``tsp_{train,val,test}.npz``: n [G], xy [N, 2] times 65,536, tour [N]; checked."""
+    """Reads and checks a prepared ``tsp_{train,val,test}.npz``: n [G], xy [N, 2] times 65,536, tour [N]."""
     arrays = read_arrays(path, ("n", "xy", "tour"))
-    demand(arrays["xy"].dtype == np.uint16, path, "xy of 16 bits", arrays["xy"].dtype)
+    demand(arrays["xy"].dtype == np.uint16, path, "xy of uint16", arrays["xy"].dtype)
     return _checked(path, Tours(arrays["n"].astype(np.int64), arrays["xy"] / GRID, arrays["tour"].astype(np.int64)))
 
 
@@ -96,14 +86,13 @@ def _checked(path: Path, found: Tours) -> Tours:
     fits = n.ndim == 1 and len(n) and (n >= 3).all() and xy.shape == (n.sum(), 2) and tour.shape == (n.sum(),)
     got = f"n {list(n.shape)}, xy {list(xy.shape)}, tour {list(tour.shape)}"
     demand(fits and np.isfinite(xy).all(), path, "instances of n [G] points xy [N, 2] with tour [N]", got)
-    # Each tour visits each node once: shifted by its instance's first node, all tours together are one permutation.
+    # Each tour visits each node once: with the offsets of the instances added, all tours together are a permutation.
     instance = np.repeat(np.arange(len(n)), n)
-    inside = (tour >= 0) & (tour < n[instance])
-    visits = np.bincount((tour + (np.cumsum(n) - n)[instance])[inside], minlength=len(tour))
-    if not inside.all() or (visits != 1).any():
-        bad = instance[np.argmax(~inside)] if not inside.all() else instance[np.argmax(visits != 1)]
-        expected = f"tours that visit every node once in {path}"
-        raise DataError(expected, f"another in instance {bad}", "get the file again")
+    shifted = np.where((tour >= 0) & (tour < n[instance]), tour + (np.cumsum(n) - n)[instance], -1)
+    missed = np.ones(len(tour) + 1, bool)  # the last entry collects invalid nodes
+    missed[shifted] = False
+    bad = "" if not missed[:-1].any() else f"a tour that does not in instance {instance[np.argmax(missed[:-1])]}"
+    demand(not bad, path, "tours that visit every node once", bad)
     return found
 
 
@@ -143,10 +132,10 @@ def _edges(xy: np.ndarray, tour: np.ndarray, neighbours: int) -> tuple[np.ndarra
 
 
 def _nearest(xy: np.ndarray, k: int) -> np.ndarray:
-    """[n, k] the nearest other points of each."""
+    """The k nearest other points of each point, [n, k]."""
     _, found = cKDTree(xy).query(xy, k=k + 1)
-    # The point itself is among them at distance 0, though not always first: two points may coincide. In the rare case
-    # that so many coincide that it is not, the last one goes.
+    # The point itself is usually among them, at distance 0, but not always first, because points may coincide. If so
+    # many coincide that it is not among them, the last one is dropped.
     own = found == np.arange(len(xy))[:, None]
     own[~own.any(axis=1), -1] = True
     return found[~own].reshape(len(xy), k)
@@ -161,7 +150,6 @@ SPEC = DatasetSpec(
     mean_edges=6_885.0,
     node_features="coordinates in the unit square, 2 numbers",
     edge_features="distance of the two points, 1 number",
-    obtained="downloaded",
     origin=f"the instances of {RECIPE}: random points and their shortest tours; joined here to 25 nearest neighbours",
     licence="MIT",
     terms="MIT, as the benchmark's repository states",

@@ -1,4 +1,4 @@
-"""One large graph and the edges that are to be predicted in it.
+"""One large graph and the edges to predict in it.
 
 Letters: N nodes, E directed edges of the graph, P positive and M negative pairs of a split.
 """
@@ -14,7 +14,8 @@ from torch import Tensor
 
 from lrga.data.datasets.spec import SPLITS as SPLITS
 from lrga.data.packed.segments import narrow
-from lrga.errors import DataError, DTypeError, NonFiniteError, ShapeError
+from lrga.errors import DataError, NonFiniteError, ShapeError
+from lrga.io.limits import reading
 from lrga.io.safetensors import load_data, save_data
 from lrga.ops.neighbors.edges import EdgeLayout
 
@@ -29,9 +30,9 @@ class LinkSplit:
 
     Attributes:
         edge: Pairs that are edges, ``[P, 2]`` int64.
-        edge_neg: Pairs that are not edges, ``[M, 2]``; ``None`` in training, which samples them.
-        weight: Of the edges, ``[P]`` float32.
-        time: Of the edges, ``[P]`` int64: years, seconds or any other order.
+        edge_neg: Pairs that are not edges, ``[M, 2]``; ``None`` for training, where they are sampled.
+        weight: Weights of the edges, ``[P]`` float32.
+        time: Times of the edges, ``[P]`` int64: years, seconds or any other order.
     """
 
     edge: Tensor
@@ -40,11 +41,11 @@ class LinkSplit:
     time: Tensor | None = None
 
     def tensors(self) -> dict[str, Tensor | None]:
-        """The tensors by the names that they have in files and checksums."""
+        """The tensors by their names in files and checksums."""
         return {"edge": self.edge, "edge_neg": self.edge_neg, "weight": self.weight, "year": self.time}
 
     def to(self, device: torch.device | str) -> "LinkSplit":
-        """On ``device``."""
+        """Moves the tensors to ``device``."""
         moved: dict[str, Any] = {key: None if v is None else v.to(device) for key, v in vars(self).items()}
         return LinkSplit(**moved)
 
@@ -55,15 +56,15 @@ class LinkData:
 
     Attributes:
         num_nodes: N.
-        edge: Edges of the graph to train on, ``[E', 2]`` int64; where ``undirected``, each once.
+        edge: Edges of the training graph, ``[E', 2]`` int64; if ``undirected``, each edge once.
         splits: ``train``, ``val`` and ``test``.
         undirected: Whether every edge stands for both directions.
         x: Node features ``[N, F]`` float32.
         edge_weight: ``[E']`` float32.
         edge_time: ``[E']`` int64, as in :class:`LinkSplit`.
-        metric: What is reported: ``"hits@20"``, ``"mrr"``, ``"auc"``.
-        node_ids: What node 0, 1, … is called in the user's own data.
-        meta: Facts worth keeping, as JSON values.
+        metric: Reported metric: ``"hits@20"``, ``"mrr"``, ``"auc"``.
+        node_ids: Names of nodes 0, 1, … in the user's own data.
+        meta: Facts about the data, as JSON values.
 
     Example:
         >>> edge = torch.tensor([[0, 1], [1, 2]])
@@ -86,7 +87,7 @@ class LinkData:
 
     @property
     def edge_index(self) -> Tensor:
-        """The edges as PyG writes them, ``[2, E]``; both directions, side by side, where the graph is undirected."""
+        """The edges in PyG's format, ``[2, E]``; an undirected edge is followed by its inverse."""
         return as_edge_index(self.edge, undirected=self.undirected)
 
     @property
@@ -96,20 +97,20 @@ class LinkData:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors lie."""
+        """The device of the tensors."""
         return self.edge.device
 
     def to(self, device: torch.device | str) -> "LinkData":
-        """On ``device``."""
+        """Moves the tensors to ``device``."""
         moved: dict[str, Any] = {
             key: value.to(device) for key, value in vars(self).items() if isinstance(value, Tensor)
         }
         return replace(self, **moved, splits={name: split.to(device) for name, split in self.splits.items()})
 
     def graph(self, *, with_validation: bool = False, weighted: bool = True) -> "LinkGraph":
-        """The edges that messages run along, sorted; with the validation edges where a test may know them.
+        """The sorted edges for message passing, with the validation edges if the test may use them.
 
-        Validation edges without a weight of their own get weight one.
+        Validation edges without a weight get weight 1.
         """
         edge, weight = self.edge, self.edge_weight if weighted else None
         if with_validation:
@@ -121,7 +122,7 @@ class LinkData:
         return LinkGraph.of(edge, self.num_nodes, undirected=self.undirected, weight=weight)
 
     def fingerprint(self) -> str:
-        """A checksum of graph and splits, so that a run is not continued on others."""
+        """A checksum of graph and splits, so that a run is not resumed on other data."""
         digest = hashlib.sha256(f"{self.num_nodes} {self.undirected} {self.metric}".encode())
         tensors = {"edge": self.edge, "x": self.x, "weight": self.edge_weight, "year": self.edge_time}
         for name in SPLITS:
@@ -133,8 +134,8 @@ class LinkData:
         return digest.hexdigest()
 
     def check(self, where: str) -> None:
-        """Raises an error for splits and attributes that do not fit the graph."""
-        remedy = "get all files again from one source: they do not fit together"
+        """Raises an error if splits or attributes do not fit the graph."""
+        remedy = "download all files again from one source: they do not fit together"
         if missing := [name for name in SPLITS if name not in self.splits]:
             raise DataError(f"the splits train, val and test in {where}", f"no {missing[0]}", remedy)
         pairs: dict[str, Tensor | None] = {"the graph": self.edge}
@@ -143,44 +144,41 @@ class LinkData:
         for what, edge in pairs.items():
             if edge is None:
                 continue
-            if edge.dim() != 2 or edge.size(1) != 2:
-                raise ShapeError(f"{what} in {where} as rows of two nodes", f"shape {list(edge.shape)}", remedy)
-            if edge.dtype != torch.int64:
-                raise DTypeError(f"{what} in {where} in int64", str(edge.dtype), "call .long()")
+            if edge.dim() != 2 or edge.size(1) != 2 or edge.dtype != torch.int64:
+                got = f"{edge.dtype} of shape {list(edge.shape)}"
+                raise ShapeError(f"{what} in {where} as rows of two nodes in int64", got, remedy)
             if edge.numel() and not 0 <= int(edge.min()) <= int(edge.max()) < self.num_nodes:
                 bad = int(edge.max()) if int(edge.min()) >= 0 else int(edge.min())
                 raise DataError(f"nodes 0 to {self.num_nodes - 1:,} in {what} in {where}", f"node {bad:,}", remedy)
         for name, use in (("val", "predict in 'val'"), ("test", "predict in 'test'"), ("train", "train on")):
             if self.splits[name].edge.size(0) == 0:
-                raise DataError(f"edges to {use} in {where}", "none", "divide the edges otherwise")
+                raise DataError(f"edges to {use} in {where}", "none", "choose another split")
             none = self.splits[name].edge_neg
-            if name != "train" and (none is None or none.size(0) == 0):  # every metric would be perfect
-                raise DataError(f"negative pairs of {name!r} in {where}", "none", "give pairs that are no edge")
+            if name != "train" and (none is None or none.size(0) == 0):  # otherwise every metric would be perfect
+                raise DataError(f"negative pairs of {name!r} in {where}", "none", "provide pairs that are not edges")
         self._check_values(where)
 
     def _check_values(self, where: str) -> None:
-        """Refuses node features and weights that are not one finite number each for what they belong to."""
+        """Raises an error unless node features and weights are finite and have the right shape."""
         x = self.x
-        if x is not None and (x.dim() != 2 or x.size(0) != self.num_nodes):
-            got = f"shape {list(x.shape)}"
-            raise ShapeError(f"node features of shape [{self.num_nodes}, F] in {where}", got, "give each node a row")
-        if x is not None and x.dtype != torch.float32:
-            raise DTypeError(f"node features in float32 in {where}", str(x.dtype), "call x.float()")
+        if x is not None and (x.dim() != 2 or x.size(0) != self.num_nodes or x.dtype != torch.float32):
+            expected, got = f"[{self.num_nodes}, F] in {where}", f"{x.dtype} of shape {list(x.shape)}"
+            raise ShapeError(f"node features in float32 of shape {expected}", got, "pass one row per node")
         weights = {"the graph": (self.edge_weight, self.edge)}
         weights |= {f"{name!r}": (split.weight, split.edge) for name, split in self.splits.items()}
         for what, (weight, edge) in weights.items():
             if weight is not None and weight.shape != edge.shape[:1]:
                 expected = f"a weight for each of {edge.size(0):,} edges of {what} in {where}"
-                raise ShapeError(expected, f"shape {list(weight.shape)}", "give each edge one")
+                raise ShapeError(expected, f"shape {list(weight.shape)}", "pass one weight per edge")
         for what, values in {"node features": x, "edge weights": self.edge_weight}.items():
             if values is not None and not bool(values.isfinite().all()):
-                remedy = "replace what is missing, and scale what is too large for float32"
+                remedy = "replace missing values, and scale values that are too large for float32"
                 raise NonFiniteError(f"finite {what} in {where}", "NaN or infinity", remedy)
 
 
 @dataclass(frozen=True, eq=False)
 class LinkGraph:
-    """Sorted edges, their weights in that order, and whether any edge runs from a node to itself."""
+    """Sorted edges, their weights in the same order, and whether there are self-loops."""
 
     layout: EdgeLayout
     weight: Tensor | None
@@ -188,7 +186,7 @@ class LinkGraph:
 
     @classmethod
     def of(cls, edge: Tensor, num_nodes: int, *, undirected: bool, weight: Tensor | None = None) -> "LinkGraph":
-        """From pairs ``[E', 2]``."""
+        """Creates the graph from pairs ``[E', 2]``."""
         layout, order = EdgeLayout.from_edge_index(as_edge_index(edge, undirected=undirected), num_nodes, check=False)
         if weight is not None:
             weight = (weight.repeat_interleave(2) if undirected else weight).index_select(0, order)
@@ -196,7 +194,7 @@ class LinkGraph:
 
 
 def as_edge_index(edge: Tensor, *, undirected: bool) -> Tensor:
-    """Pairs ``[E', 2]`` as ``[2, E]``; where ``undirected``, each edge is followed by its inverse, as OGB has it."""
+    """Converts pairs ``[E', 2]`` to ``[2, E]``; if ``undirected``, each edge is followed by its inverse, as in OGB."""
     if not undirected:
         return edge.t().contiguous()
     result = edge.new_empty(2, 2 * edge.size(0))
@@ -206,7 +204,7 @@ def as_edge_index(edge: Tensor, *, undirected: bool) -> Tensor:
 
 
 def save_link_data(data: LinkData, path: Path) -> None:
-    """Writes ``data`` to ``path``, atomically. Training edges that are the graph's own are written once."""
+    """Writes ``data`` to ``path`` atomically. Training edges that equal the graph's edges are written once."""
     shared = data.splits["train"].edge is data.edge or torch.equal(data.splits["train"].edge, data.edge)
     tensors: dict[str, Tensor | None] = {
         "edge": data.edge, "x": data.x, "edge_weight": data.edge_weight, "edge_year": data.edge_time,
@@ -221,25 +219,26 @@ def save_link_data(data: LinkData, path: Path) -> None:
 
 
 def load_link_data(path: Path) -> LinkData:
-    """Reads what :func:`save_link_data` wrote."""
+    """Reads a file of :func:`save_link_data`."""
     stored, header = load_data(path, key=HEADER, version=FORMAT, what="a graph for link prediction")
-    tensors = {name: tensor if tensor.is_floating_point() else tensor.long() for name, tensor in stored.items()}
-    if header["train_is_graph"]:
-        tensors["train.edge"] = tensors["edge"]
-    more = ("edge_neg", "weight", "year")
-    splits = {
-        name: LinkSplit(tensors[f"{name}.edge"], *(tensors.get(f"{name}.{key}") for key in more)) for name in SPLITS
-    }
-    ids = header["node_ids"]
-    return LinkData(
-        num_nodes=header["num_nodes"],
-        edge=tensors["edge"],
-        splits=splits,
-        undirected=header["undirected"],
-        x=tensors.get("x"),
-        edge_weight=tensors.get("edge_weight"),
-        edge_time=tensors.get("edge_year"),
-        metric=header["metric"],
-        node_ids=None if ids is None else tuple(ids),
-        meta=header["meta"],
-    )
+    with reading(path, "a graph for link prediction in", remedy="build it again"):
+        tensors = {name: tensor if tensor.is_floating_point() else tensor.long() for name, tensor in stored.items()}
+        if header["train_is_graph"]:
+            tensors["train.edge"] = tensors["edge"]
+        more = ("edge_neg", "weight", "year")
+        splits = {
+            name: LinkSplit(tensors[f"{name}.edge"], *(tensors.get(f"{name}.{key}") for key in more)) for name in SPLITS
+        }
+        ids = header["node_ids"]
+        return LinkData(
+            num_nodes=header["num_nodes"],
+            edge=tensors["edge"],
+            splits=splits,
+            undirected=header["undirected"],
+            x=tensors.get("x"),
+            edge_weight=tensors.get("edge_weight"),
+            edge_time=tensors.get("edge_year"),
+            metric=header["metric"],
+            node_ids=None if ids is None else tuple(ids),
+            meta=header["meta"],
+        )

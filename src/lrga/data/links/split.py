@@ -1,4 +1,4 @@
-"""Edges divided into those to train on and those to predict: at random, by time, or as given."""
+"""Splits edges into edges to train on and edges to predict: at random, by time, or as given."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,22 +15,23 @@ from lrga.io.limits import check_memory
 
 KINDS = ("random", "time", "given")
 MIN_NEGATIVES = 1_000
+DEFAULT_FRACTIONS = (0.8, 0.1, 0.1)
 
 
 def check_fractions(fractions: Any) -> None:
-    """Refuses what is not three fractions above 0 that add up to 1."""
+    """Raises an error unless ``fractions`` are three numbers above 0 that add up to 1."""
     good = isinstance(fractions, Sequence) and not isinstance(fractions, str) and len(fractions) == len(SPLITS)
     good = good and all(isinstance(fraction, int | float) and 0 < fraction < 1 for fraction in fractions)
     if not good or abs(sum(fractions) - 1) > 1e-6:
         expected = "split, three fractions above 0 that add up to 1 (train, val, test)"
-        raise OptionError(expected, repr(fractions), "write for example 0.8,0.1,0.1")
+        raise OptionError(expected, repr(fractions), "pass for example 0.8,0.1,0.1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRequest:
-    """How edges are to be divided; see :func:`lrga.data.own.edge_list.load_edge_list`."""
+    """Options of a split of edges; see :func:`lrga.data.own.edge_list.load_edge_list`."""
 
-    fractions: Sequence[float] = (0.8, 0.1, 0.1)
+    fractions: Sequence[float] | None = None
     by: str | None = None
     directed: bool = False
     seed: int = 41
@@ -38,8 +39,9 @@ class SplitRequest:
 
     def __post_init__(self) -> None:
         if self.by is not None and self.by not in KINDS:
-            raise OptionError(f"split_by to be one of {', '.join(KINDS)}", repr(self.by), "pick one of them")
-        check_fractions(self.fractions)
+            raise OptionError(f"split_by to be one of {', '.join(KINDS)}", repr(self.by), "choose one of these")
+        if self.fractions is not None:
+            check_fractions(self.fractions)
         if not isinstance(self.directed, bool):
             raise OptionError("directed to be true or false", repr(self.directed), "pass a bool")
         check_count("seed", self.seed)
@@ -59,12 +61,11 @@ def split_edges(
     given: np.ndarray | None = None,
     where: str = "the edges",
 ) -> LinkData:
-    """A graph of the edges ``[E', 2]`` to train on, and the others to predict.
+    """Splits edges ``[E', 2]`` into the training graph and the edges to predict.
 
-    Edges from a node to itself are left out; those that come several times are one, with the sum of their weights and
-    the earliest of their times; the data say so in ``meta["notes"]``. Divided by time, what comes after the last edge
-    of a split does not count in the weights of that split. An edge that comes in two given splits is an error: it would
-    be known before it is predicted.
+    Self-loops are dropped. Repeated edges become one edge with the sum of their weights and the earliest of their
+    times. ``meta["notes"]`` reports both. In a split by time, repetitions after the last edge of a split do not count
+    in the weights of that split. An edge in two given splits is an error: it would be known before it is predicted.
     """
     num_nodes = len(node_ids) if node_ids is not None else int(edge.max(initial=-1)) + 1
     columns: dict[str, Any] = {"weight": weight, "time": time, "given": given}
@@ -79,18 +80,8 @@ def split_edges(
             late.any()
         )
     counts = np.bincount(code, minlength=3)
-    for name, count in zip(SPLITS, counts.tolist(), strict=True):
-        if count == 0:
-            raise DataError(
-                f"edges of {name} in {where}", f"none of {len(edge)}", "bring more edges, or other fractions"
-            )
     splits = {}
-    all_edges = torch.from_numpy(edge)
-    pairs = NoEdgePairs(all_edges, num_nodes, undirected=not request.directed)
-    if pairs.count == 0:
-        raise DataError(
-            f"a pair of nodes that is no edge in {where}", "a complete graph", "there is nothing to predict"
-        )
+    pairs = NoEdgePairs(torch.from_numpy(edge), num_nodes, undirected=not request.directed)
     for number, name in enumerate(SPLITS):
         rows = np.flatnonzero(code == number)
         if by == "time":
@@ -104,7 +95,7 @@ def split_edges(
         splits[name] = LinkSplit(part, negative, _tensor(columns["weight"], rows), _whole(columns["time"], rows))
     train = splits["train"]
     notes.append(f"split {by}: {counts[0]:,} edges to train on, {counts[1]:,} for validation, {counts[2]:,} for test")
-    return LinkData(
+    data = LinkData(
         num_nodes=num_nodes,
         edge=train.edge,
         splits=splits,
@@ -115,10 +106,12 @@ def split_edges(
         node_ids=node_ids,
         meta={"notes": notes[:-1] if by == "random" else notes, "split": by, "seed": request.seed},
     )
+    data.check(where)
+    return data
 
 
 class _Repeats(NamedTuple):
-    """Every row of a list in which edges come several times: the number of its edge, its weight and its time."""
+    """Every row of a list with repeated edges: the number of its edge, its weight and its time."""
 
     edge: np.ndarray
     weight: Any
@@ -142,7 +135,7 @@ def _clean(
         notes.append(f"{int(loops.sum()):,} edges from a node to itself left out")
         edge, columns = edge[~loops], chosen(columns, ~loops)
     if len(edge) == 0:
-        raise DataError(f"edges between different nodes in {where}", "none", "bring some")
+        raise DataError(f"edges between different nodes in {where}", "none", "add some")
     ends = edge if request.directed else np.sort(edge, axis=1)
     keys = ends[:, 0] * num_nodes + ends[:, 1]
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
@@ -153,7 +146,7 @@ def _clean(
         row = int(np.flatnonzero(columns["given"] != columns["given"][first][inverse])[0])
         expected = f"every edge in one split in {where}"
         pair = ", ".join(str(node) if node_ids is None else node_ids[node] for node in edge[row].tolist())
-        raise DataError(expected, f"the edge {pair} in two", "keep each edge in one of them")
+        raise DataError(expected, f"the edge {pair} in two", "keep each edge in one split")
     notes.append(f"{len(edge) - len(first):,} repeated edges joined with their first")
     joined = chosen(columns, first)
     if columns["weight"] is not None:
@@ -161,7 +154,7 @@ def _clean(
     if columns["time"] is not None:
         joined["time"] = np.full(len(first), np.inf)
         np.minimum.at(joined["time"], inverse, columns["time"])
-    order = np.argsort(first, kind="stable")  # as they came
+    order = np.argsort(first, kind="stable")  # in the given order
     repeats = _Repeats(np.argsort(order)[inverse], columns["weight"], columns["time"])
     return edge[first][order], chosen(joined, order), notes, repeats
 
@@ -169,18 +162,18 @@ def _clean(
 def _codes(by: str, request: SplitRequest, count: int, columns: dict[str, Any], where: str) -> np.ndarray:
     if by == "given":
         if columns["given"] is None:
-            raise DataError(f"a column 'split' in {where}", "none", "add it, or divide the edges at random or by time")
-        if tuple(request.fractions) != SplitRequest.fractions:  # somebody asked for them
-            got, remedy = f"{list(request.fractions)}", "leave them out, or divide at random or by time (--split-by)"
-            raise OptionError(f"no fractions beside the column 'split' of {where}", got, remedy)
+            raise DataError(f"a column 'split' in {where}", "none", "add it, or split the edges at random or by time")
+        if request.fractions is not None:
+            remedy = "omit them, or split at random or by time (--split-by)"
+            raise OptionError("one split of the edges", f"fractions as well as the column split of {where}", remedy)
         return np.asarray(columns["given"])
     if by == "time":
         if columns["time"] is None:
-            raise DataError(f"a column 'time' in {where}", "none", "add it, or divide the edges at random")
+            raise DataError(f"a column 'time' in {where}", "none", "add it, or split the edges at random")
         order = np.argsort(columns["time"], kind="stable")
     else:
         order = np.random.default_rng(request.seed).permutation(count)
-    held = [max(1, round(fraction * count)) for fraction in request.fractions[1:]]
+    held = [max(1, round(fraction * count)) for fraction in (request.fractions or DEFAULT_FRACTIONS)[1:]]
     code = np.zeros(count, dtype=np.int64)
     code[order[count - sum(held) :]] = 1
     code[order[count - held[1] :]] = 2
@@ -192,7 +185,7 @@ def _tensor(values: np.ndarray | None, rows: np.ndarray) -> torch.Tensor | None:
 
 
 def _whole(values: np.ndarray | None, rows: np.ndarray) -> torch.Tensor | None:
-    """Times as whole numbers, as OGB's years are; only their order is used."""
+    """Times as integers, like OGB's years; only their order is used."""
     if values is None:
         return None
     return torch.from_numpy(values[rows].clip(-(2.0**62), 2.0**62).astype(np.int64))

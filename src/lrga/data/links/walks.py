@@ -1,11 +1,11 @@
-r"""Random walks over a graph, all walks of a batch side by side.
+r"""Random walks over a graph, all walks of a batch in parallel.
 
-A uniform step picks a neighbour with equal chances. A biased step (Node2Vec) from v, having come from t, picks x with a
-chance proportional to 1/p where x = t, 1 where t and x are neighbours, 1/q elsewhere. Biased steps are exact: a
-neighbour is proposed uniformly and accepted with its weight over the largest weight, and what is refused is proposed
-again. What both weights of a neighbour other than t would accept, or both refuse, is decided without looking whether t
-and x are neighbours. What is still refused after some rounds (where one neighbour is much likelier than the others) is
-drawn from the weights of all neighbours.
+A uniform step chooses a neighbour with equal probability. A biased step (Node2Vec) from v, coming from t, chooses x
+with probability proportional to 1/p if x = t, 1 if t and x are neighbours, 1/q otherwise. Biased steps are exact, by
+rejection sampling: a neighbour is proposed uniformly and accepted with its weight over the largest weight. If both
+possible weights (1 and 1/q) give the same decision, the edge between t and x is not looked up. Walks that are still
+rejected after some rounds (because one neighbour is much likelier than the others) are sampled from the weights of all
+neighbours.
 
 Letters: N nodes, E edges, W walks, L steps.
 """
@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from lrga.checks import check_count
-from lrga.errors import DTypeError, OptionError, ShapeError
+from lrga.errors import OptionError, ShapeError
 from lrga.ops.neighbors.edges import EdgeLayout
 
-ROUNDS = 32  # of proposals, before all neighbours are weighed
-ENTRIES = 1 << 22  # neighbours weighed at a time
+ROUNDS = 32  # rounds of proposals before all neighbours are weighted
+ENTRIES = 1 << 22  # neighbours weighted at a time
 EXTREME = 1e30  # weights and their ratios stay far inside float32
 
 
@@ -30,7 +30,7 @@ class Walker:
     Args:
         layout: The edges. A walk that reaches a node without outgoing edges stays there.
         p: Node2Vec's return parameter.
-        q: Its in-out parameter; p = q = 1 are uniform walks (DeepWalk's).
+        q: Node2Vec's in-out parameter; p = q = 1 gives uniform walks (DeepWalk).
 
     Example:
         >>> layout, _ = EdgeLayout.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
@@ -43,13 +43,13 @@ class Walker:
             if not 1 / EXTREME <= value <= EXTREME:
                 raise OptionError(f"{name} from {1 / EXTREME:g} to {EXTREME:g}", repr(value), "pass for example 1.0")
         self.num_nodes, self.p, self.q = layout.num_nodes, float(p), float(q)
-        # 32 bits: half the memory to fetch where nothing lies near what was fetched before
+        # 32 bits halve the memory traffic of random access
         small = layout.num_edges < 2**31 and layout.num_nodes < 2**31
         self.dtype = torch.int32 if small else torch.int64
         by_source = layout.transposed.source.to(self.dtype)  # the targets, in the order of the sources
         self.first = layout.out_ptr[:-1].to(self.dtype)
         self.degree = layout.out_degree.to(self.dtype)
-        # a node without edges is its own neighbour: it then points past the true ones, to itself
+        # a node without edges gets itself as neighbour, stored after the real neighbours
         lone = torch.nonzero(self.degree == 0).squeeze(1).to(self.dtype)
         self.neighbours = torch.cat([by_source, lone])
         if lone.numel():
@@ -68,13 +68,9 @@ class Walker:
             generator: Source of the random numbers, on the device of the graph.
         """
         check_count("length", length)
-        if start.is_floating_point() or start.dtype == torch.bool:
-            raise DTypeError("start of whole numbers, the nodes", str(start.dtype), "call start.long()")
-        if start.dim() != 1:
-            raise ShapeError("start of shape [W]", f"shape {list(start.shape)}", "pass one node for each walk")
         if start.numel() and not 0 <= int(start.min()) <= int(start.max()) < self.num_nodes:
-            bad = int(start.max()) if int(start.min()) >= 0 else int(start.min())
-            raise ShapeError(f"nodes from 0 to {self.num_nodes - 1}", f"node {bad}", "begin in nodes of the graph")
+            got = f"nodes from {int(start.min())} to {int(start.max())}"
+            raise ShapeError(f"nodes from 0 to {self.num_nodes - 1}", got, "start at nodes of the graph")
         nodes = torch.empty(length + 1, start.numel(), dtype=self.dtype, device=start.device)
         nodes[0] = start
         for step in range(1, length + 1):
@@ -95,7 +91,7 @@ class Walker:
         back, away = 1.0 / self.p, 1.0 / self.q
         highest = max(back, 1.0, away)
         result = torch.empty_like(at)
-        left: Tensor | None = None  # walks whose step is not decided; None: all
+        left: Tensor | None = None  # walks without an accepted step; None: all
         for _ in range(ROUNDS):
             here, origin = (at, before) if left is None else (at.index_select(0, left), before.index_select(0, left))
             proposed = self._uniform(here, generator)
@@ -121,9 +117,9 @@ class Walker:
         return result.index_copy_(0, left, exact)
 
     def _weighed(self, before: Tensor, at: Tensor, generator: torch.Generator) -> Tensor:
-        """A biased step from the weights of all neighbours: the first of exponential clocks that run at these rates.
+        """A biased step from the weights of all neighbours: the first of exponential clocks with these rates.
 
-        In logarithms, so that no weight is too small beside another; some walks at a time, to bound memory.
+        Computed in logarithms, for weights of very different size, and in groups of walks, to limit memory.
         """
         assert self._lookup is not None
         degree = self.degree.index_select(0, at).long()
@@ -146,7 +142,7 @@ class Walker:
 
 
 class _Lookup:
-    """Whether an edge runs from one node to another, by a search in sorted keys."""
+    """Tests whether edges exist, by a search in sorted keys."""
 
     def __init__(self, layout: EdgeLayout) -> None:
         self.num_nodes = layout.num_nodes
@@ -154,6 +150,6 @@ class _Lookup:
         self.keys = torch.cat([(layout.source * layout.num_nodes + layout.target).unique(), last])
 
     def has(self, source: Tensor, target: Tensor) -> Tensor:
-        """For pairs ``[W]`` and ``[W]``."""
+        """Whether there are edges from ``source`` ``[W]`` to ``target`` ``[W]``."""
         wanted = source.long() * self.num_nodes + target
         return self.keys.index_select(0, torch.searchsorted(self.keys, wanted)) == wanted

@@ -3,20 +3,20 @@
 =============  ====================================================================================================
 file           columns
 =============  ====================================================================================================
-``nodes.csv``  ``node`` (id, unique in its graph), ``graph`` (id; may be left out in all files if there is one graph)
+``nodes.csv``  ``node`` (id, unique in its graph), ``graph`` (id; optional in all files if there is one graph)
 ``edges.csv``  ``source``, ``target`` (ids of nodes; directed: list both directions of an undirected edge), ``graph``
-``graphs.csv`` ``graph``; the file may be left out
+``graphs.csv`` ``graph``; the file is optional
 =============  ====================================================================================================
 
-In each file ``y`` is the target of a node, an edge or a graph (a number, or the name of a class), and ``split`` says
-``train``, ``val`` or ``test``. A column ``type`` holds category numbers 0, 1, … to be embedded and is then the only
-feature of its file; all other columns of ``nodes.csv`` and ``edges.csv`` are numeric features, in their order. Without
-features every node has the feature 1. Ids may be any text. Graphs keep the order of ``graphs.csv`` (else of their first
-node), nodes and edges that of their file. Rows of ``edges.csv`` that are equal in every column are one edge.
+In each file ``y`` is the target of a node, an edge or a graph (a number, or the name of a class), and ``split`` is
+``train``, ``val`` or ``test``. A column ``type`` holds category numbers 0, 1, … to embed; it is then the only feature
+of its file. All other columns of ``nodes.csv`` and ``edges.csv`` are numeric features, in their order. Without features
+every node has the feature 1. Ids may be any text. Graphs keep the order of ``graphs.csv`` (else of their first node),
+nodes and edges the order of their file. Rows of ``edges.csv`` that are equal in every column are one edge.
 
-A blank ``split`` means in no split: a node or an edge then stays in its graph, but its target is looked at neither in
-training nor in evaluation; a graph is left out. What is in no split, by itself or by its graph, may have a blank ``y``.
-So a graph of which only some nodes are labelled has ``y`` and ``split`` filled in for these and blank for the others.
+A blank ``split`` means no split: a node or an edge then stays in its graph, but its target is not used in training or
+evaluation; a graph is dropped. A row in no split, by itself or by its graph, may have a blank ``y``. So if only some
+nodes of a graph are labelled, fill in ``y`` and ``split`` for these and leave both blank for the others.
 """
 
 import csv
@@ -29,11 +29,12 @@ import numpy as np
 
 from lrga.data.datasets.spec import SPLITS
 from lrga.data.own.table import GraphTable, Split, Target, as_float32, finite, number
+from lrga.data.packed.arrays import pack_arrays
 from lrga.errors import DataError, DataMissingError
 from lrga.io.limits import reading
 
 IDS = ("graph", "node", "source", "target")
-_ONE_GRAPH = "0"  # the id where no file has a column `graph`
+_ONE_GRAPH = "0"  # the graph id if no file has a column `graph`
 
 
 @dataclass
@@ -42,12 +43,12 @@ class Table:
 
     Attributes:
         path: The file.
-        texts: The columns kept as text (ids, splits, names of classes), without the spaces around them.
-        numbers: The columns of numbers, int64 where every value is written as an integer, else float64; all finite. A
-            blank label is 0 or NaN.
-        lines: Line of each row below the header.
-        blank: [rows] where the column ``y`` is blank; ``None`` where there is no such column.
-        repeated: Rows that are equal to an earlier one and left out.
+        texts: The text columns (ids, splits, names of classes), stripped of spaces.
+        numbers: The numeric columns, int64 if every value is written as an integer, else float64; all finite. A blank
+            label is 0 or NaN.
+        lines: Line number of each row below the header.
+        blank: [rows] whether the column ``y`` is blank; ``None`` without such a column.
+        repeated: Number of dropped rows that are equal to an earlier row.
     """
 
     path: Path
@@ -63,14 +64,14 @@ class Table:
         return len(self.lines)
 
     def error(self, row: int, expected: str, got: str, remedy: str) -> DataError:
-        """An error about ``row`` (0 is the first below the header) that names file and line."""
+        """Creates an error about ``row`` (0 is the first below the header) that names file and line."""
         return DataError(expected, f"{got} in {self.path}, line {self.lines[row]}", remedy)
 
 
 def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
-    """Reads the graphs of ``folder``; every complaint names the file, the line and what to do.
+    """Reads the graphs of ``folder``; every error names the file, the line and a remedy.
 
-    Without ``target`` nothing is to be learnt from them, and ``y`` may be blank anywhere.
+    Without ``target`` the graphs are not for training, and ``y`` may be blank anywhere.
 
     Example:
         >>> import tempfile
@@ -79,34 +80,48 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
         >>> _ = (folder / "edges.csv").write_text("graph,source,target\\na,1,2\\na,2,1\\n")
         >>> _ = (folder / "graphs.csv").write_text("graph,y\\na,0\\nb,1\\n")
         >>> table = read_folder(folder)
-        >>> table.num_nodes.tolist(), table.num_edges.tolist(), table.targets["graph"].values.tolist()
-        ([2, 1], [2, 0], [0, 1])
+        >>> table.graphs.nodes_per_graph.tolist(), table.graphs.num_edges, table.targets["graph"].values.tolist()
+        ([2, 1], 2, [0, 1])
     """
     if not folder.is_dir():
-        raise DataMissingError(f"the folder {folder}", "no such folder", "name a folder with nodes.csv and edges.csv")
+        raise DataMissingError(f"the folder {folder}", "no such folder", "pass a folder with nodes.csv and edges.csv")
     nodes = read_table(folder / "nodes.csv", "node")
     several = "graph" in nodes.texts
     edges = read_table(folder / "edges.csv", "source", "target", *["graph"] * several, of_edges=True)
     graphs = read_table(folder / "graphs.csv", "graph") if (folder / "graphs.csv").is_file() else None
     if graphs is not None and not several:
-        remedy = "add it, or take graphs.csv away if all nodes belong to one graph"
-        raise DataError("the column 'graph' beside graphs.csv", f"none in {nodes.path}, line 1", remedy)
+        remedy = "add it, or remove graphs.csv if all nodes belong to one graph"
+        raise DataError("the column 'graph', because there is a graphs.csv", f"none in {nodes.path}, line 1", remedy)
 
     graph_ids, graph_of_node = _graphs(nodes, graphs)
     order = np.argsort(graph_of_node, kind="stable")
     num_nodes = np.bincount(graph_of_node, minlength=len(graph_ids))
     if graphs is not None and (num_nodes == 0).any():
         row = int(np.argmax(num_nodes == 0))
-        remedy = "add its nodes to nodes.csv, or take the graph away"
+        remedy = "add its nodes to nodes.csv, or remove the graph"
         raise graphs.error(row, "a graph with nodes", f"graph {graph_ids[row]!r} without any in nodes.csv", remedy)
     begin = np.cumsum(num_nodes) - num_nodes
     notes = [f"{edges.repeated:,} duplicate rows of edges.csv removed"] * bool(edges.repeated)
     x, x_names = _features("node", nodes, order, notes, strict=target)
-    place = np.empty(nodes.rows, np.int64)  # of every row of nodes.csv inside its graph
+    place = np.empty(nodes.rows, np.int64)  # index of every row of nodes.csv inside its graph
     place[order] = np.arange(nodes.rows) - np.repeat(begin, num_nodes)
     graph_of_edge, source, sink = _ends(edges, nodes, graph_ids, graph_of_node, place)
     edge_order = np.argsort(graph_of_edge, kind="stable")
     edge_attr, edge_names = _features("edge", edges, edge_order, notes, strict=target)
+    ids = np.asarray(nodes.texts["node"], dtype=object)[order]
+    packed = pack_arrays(
+        num_nodes=num_nodes,
+        num_edges=np.bincount(graph_of_edge[edge_order], minlength=len(graph_ids)),
+        edge_index=np.stack([source, sink])[:, edge_order],
+        x=np.ones((nodes.rows, 1), np.float32) if x is None else x,
+        edge_attr=edge_attr,
+        objects={
+            "graph_id": list(graph_ids),
+            "node_id": [part.tolist() for part in np.split(ids, np.cumsum(num_nodes)[:-1])],
+        },
+        meta={"node_names": list(x_names), "edge_names": list(edge_names)},
+    )
+    edge_order = edge_order[packed.given_edges.numpy()]
 
     tables = {"node": (nodes, order), "edge": (edges, edge_order), "graph": (graphs, np.arange(len(graph_ids)))}
     present = {level: (table, rows) for level, (table, rows) in tables.items() if table is not None}
@@ -117,38 +132,23 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
             _check_labelled(level, table, rows, graph_of[level], split)
     if graphs is not None and (unused := [name for name in graphs.numbers if name != "y"]):
         notes.append(f"warning: graph-level features are not supported; ignored in graphs.csv: {', '.join(unused)}")
-    ids = np.asarray(nodes.texts["node"], dtype=object)[order]
-    return GraphTable(
-        num_nodes=num_nodes,
-        num_edges=np.bincount(graph_of_edge[edge_order], minlength=len(graph_ids)),
-        edge_index=np.stack([source, sink])[:, edge_order],
-        x=np.ones((nodes.rows, 1), np.float32) if x is None else x,
-        edge_attr=edge_attr,
-        targets={level: made for level, entry in present.items() if (made := _target(level, *entry)) is not None},
-        split=split,
-        objects={
-            "graph_id": list(graph_ids),
-            "node_id": [part.tolist() for part in np.split(ids, np.cumsum(num_nodes)[:-1])],
-        },
-        x_names=x_names,
-        edge_names=edge_names,
-        notes=tuple(notes),
-    )
+    targets = {level: made for level, entry in present.items() if (made := _target(level, *entry)) is not None}
+    return GraphTable(packed, targets, split, notes=tuple(notes))
 
 
 def _graphs(nodes: Table, graphs: Table | None) -> tuple[list[str], np.ndarray]:
-    """Ids of the graphs in their order, and the graph of every row of ``nodes.csv``."""
+    """Ids of the graphs in order, and the graph of every row of ``nodes.csv``."""
     of_node = nodes.texts.get("graph") or [_ONE_GRAPH] * nodes.rows
     ids = list(dict.fromkeys(of_node)) if graphs is None else graphs.texts["graph"]
     number = _numbered(nodes if graphs is None else graphs, ids, "every graph once", "graph {!r} again")
-    remedy = "add the graph to graphs.csv, or take its nodes away"
+    remedy = "add the graph to graphs.csv, or remove its nodes"
     return ids, _found(nodes, number, of_node, "a graph of graphs.csv", "graph {!r}", remedy)
 
 
 def _ends(
     edges: Table, nodes: Table, graph_ids: list[str], graph_of_node: np.ndarray, place: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Graph, source and target (counted inside the graph) of every row of ``edges.csv``."""
+    """Graph, source and target (numbered inside the graph) of every row of ``edges.csv``."""
     of_node = [graph_ids[graph] for graph in graph_of_node]
     of_edge = edges.texts.get("graph", [_ONE_GRAPH] * edges.rows)
     where = " of graph {!r}" if "graph" in nodes.texts else ""
@@ -160,24 +160,24 @@ def _ends(
     ends = []
     for column in ("source", "target"):
         keys = list(zip(edges.texts[column], of_edge, strict=True))
-        expected, got = "an edge between nodes of nodes.csv", f"{column} {{!r}}, which is no node{where}"
-        ends.append(place[_found(edges, row_of, keys, expected, got, "add the node, or take the edge away")])
+        expected, got = "an edge between nodes of nodes.csv", f"{column} {{!r}}, which is not a node{where}"
+        ends.append(place[_found(edges, row_of, keys, expected, got, "add the node, or remove the edge")])
     return graph, ends[0], ends[1]
 
 
 def _numbered(table: Table, names: Sequence[Any], expected: str, got: str) -> dict[Any, int]:
-    """The row of each of ``names``; an error at the first that comes again."""
+    """The row of each of ``names``; raises an error for the first repeated name."""
     number: dict[Any, int] = {}
     for row, name in enumerate(names):
         if number.setdefault(name, row) != row:
-            raise table.error(row, expected, _filled(got, name), "take one of its rows away, or rename it")
+            raise table.error(row, expected, _filled(got, name), "remove one of its rows, or rename it")
     return number
 
 
 def _found(
     table: Table, known: Mapping[Any, int], names: Sequence[Any], expected: str, got: str, remedy: str
 ) -> np.ndarray:
-    """[R] the number of each of ``names``; an error at the first that is not ``known``."""
+    """[R] the number of each of ``names``; raises an error for the first that is not ``known``."""
     found = list(map(known.get, names))
     if None in found:
         row = found.index(None)
@@ -194,14 +194,14 @@ def _features(
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
     """[R, F] float32, or [R] int64 for a column ``type``, in ``order``, and the names of the columns, if any.
 
-    A column for which float32 is too coarse is refused if ``strict``, else noted.
+    A column that float32 is too coarse for is an error if ``strict``, else noted.
     """
     names = [name for name in table.numbers if name != "y"]
     if "type" in names:
         values = table.numbers["type"]
         if names != ["type"]:
             got = f"{', '.join(names)} in {table.path}, line 1"
-            remedy = "rename 'type' if it is a number like the others, or take the others away"
+            remedy = "rename 'type' if it is a numeric feature, or remove the other columns"
             raise DataError("the column 'type' (categories) as the only feature", got, remedy)
         if values.dtype.kind != "i" or (values < 0).any():
             wrong = (values < 0) | (values != np.round(values))
@@ -230,14 +230,14 @@ def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
 
 
 def _check_labelled(level: str, table: Table, order: np.ndarray, graph: np.ndarray, split: Split | None) -> None:
-    """Every row that is in a split must have its ``y``; ``graph`` holds the graph of each row."""
+    """Checks that every row in a split has a ``y``; ``graph`` holds the graph of each row."""
     used = np.zeros(table.rows, dtype=bool)
     used[order] = True if split is None or split.level != level else split.code >= 0
-    remedy = "fill in y, or add a column split and leave it blank where y is not known"
+    remedy = "fill in y, or add a column split and leave it blank in rows without y"
     if split is not None and split.level in (level, "graph"):
         whose = "this row" if split.level == level else "its graph"
         used &= True if split.level == level else (split.code >= 0)[graph]
-        remedy = f"fill in y, or leave the split of {whose} blank as well: it is then in no split"
+        remedy = f"fill in y, or leave the split of {whose} blank too: it is then in no split"
     if table.blank is not None and (wrong := table.blank & used).any():
         raise table.error(int(np.argmax(wrong)), "a target in column 'y'", "nothing", remedy)
 
@@ -246,23 +246,23 @@ def _split(present: dict[str, tuple[Table, np.ndarray]]) -> Split | None:
     given = [level for level, (table, _) in present.items() if "split" in table.texts]
     if len(given) > 1:
         paths = " and ".join(str(present[level][0].path) for level in given)
-        raise DataError("the column 'split' in one file", f"it in {paths}", "keep the one that is meant")
+        raise DataError("the column 'split' in one file", f"it in {paths}", "keep only one of them")
     if not given:
         return None
     table, order = present[given[0]]
     number = {name: code for code, name in enumerate(SPLITS)} | {"": -1}
     expected = "train, val or test in column 'split'"
-    remedy = "write one of these three, or leave it blank for what is in no split"
+    remedy = "write one of these three, or leave it blank for rows in no split"
     codes = _found(table, number, table.texts["split"], expected, "{!r}", remedy)
     return Split(given[0], codes.astype(np.int8)[order], f"column split of {table.path.name}")
 
 
 def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
-    """Reads the CSV file ``path``: UTF-8, comma-separated, names of the columns in the first line.
+    """Reads the CSV file ``path``: UTF-8, comma-separated, column names in the first line.
 
-    Ids and ``split`` are text, ``y`` is text if its first value is no number, and all other columns are numbers.
-    ``split`` and ``y`` may be blank in some rows. ``required`` columns must be there. Rows ``of_edges`` may be none,
-    and those that are equal are one.
+    Ids and ``split`` are text, ``y`` is text if its first value is not a number, and all other columns are numbers.
+    ``split`` and ``y`` may be blank in some rows. ``required`` columns must exist. With ``of_edges`` the file may have
+    no rows, and repeated rows are dropped.
 
     Example:
         >>> import tempfile
@@ -273,12 +273,12 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
         ...
         lrga.errors.DataError: expected a number in column 'x1', got 'oops' in ...nodes.csv, line 3. To fix: write a ...
     """
-    with reading(path, remedy="copy it again"), open(path, encoding="utf-8-sig", newline="") as file:
+    with reading(path, "a CSV file", remedy="copy it again"), open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
         try:
             numbered = [(reader.line_num, row) for row in reader if row]
         except csv.Error as error:
-            remedy = "close every quotation mark, double those inside a quoted text, end lines with a line feed"
+            remedy = "close every quotation mark, double quotation marks inside quoted text, end lines with a line feed"
             raise DataError("well-formed CSV", f"{error} in {path}, line {reader.line_num}", remedy) from error
     header = [name.strip() for name in numbered[0][1]] if numbered else []
     _check_header(path, header, required)
@@ -288,12 +288,12 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
         numbered = [(line, row) for line, row in numbered if first[tuple(row)] == line]
     table = Table(path, lines=[line for line, _ in numbered[1:]], repeated=count - len(numbered))
     if table.rows == 0 and not of_edges:
-        remedy = "write one row for each item, or take the file away if there is none"
-        raise DataError(f"rows below the header in {path}", "a header alone (line 1)", remedy)
+        remedy = "write one row for each item, or remove the file if there are none"
+        raise DataError(f"rows below the header in {path}", "only a header (line 1)", remedy)
     rows = [values for _, values in numbered[1:]]
     for row, values in enumerate(rows):
         if len(values) != len(header):
-            remedy = "complete the row, or put a value that contains a comma in quotation marks"
+            remedy = "complete the row, or put values with commas in quotation marks"
             raise table.error(row, f"{len(header)} values ({', '.join(header)})", f"{len(values)}", remedy)
     columns = zip(*rows, strict=True) if rows else [()] * len(header)
     for name, texts in zip(header, columns, strict=True):
@@ -301,7 +301,7 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
             table.texts[name] = [text.strip() for text in texts]
             if name in IDS and "" in table.texts[name]:
                 row = table.texts[name].index("")
-                raise table.error(row, f"a value in column {name!r}", "nothing", "write it, or take the row away")
+                raise table.error(row, f"a value in column {name!r}", "nothing", "write it, or remove the row")
         elif name == "y":
             _read_label(table, [text.strip() for text in texts])
         else:
@@ -310,14 +310,14 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
 
 
 def _read_label(table: Table, texts: list[str]) -> None:
-    """Numbers or names, whichever the first label is; a blank number is 0 or NaN."""
+    """Reads the labels as numbers or names, like the first label; a blank number is 0 or NaN."""
     table.blank = np.array([not text for text in texts], dtype=bool)
     filled = np.flatnonzero(~table.blank).tolist()
     if filled and number(texts[filled[0]]) is None:
-        for row in filled:  # names alone: a number among them is a mistake
+        for row in filled:  # only names: a number among them is a mistake
             if number(texts[row]) is not None:
                 got = f"{texts[row]!r} (an earlier row has {texts[filled[0]]!r})"
-                expected = "numbers alone or names of classes alone in column 'y'"
+                expected = "only numbers or only names of classes in column 'y'"
                 raise table.error(row, expected, got, "write the same kind throughout")
         table.texts["y"] = texts
         return
@@ -328,39 +328,39 @@ def _read_label(table: Table, texts: list[str]) -> None:
 
 def _check_header(path: Path, header: list[str], required: Sequence[str]) -> None:
     if not header:
-        raise DataError(f"a header and rows in {path}", "an empty file", "write the names of the columns in line 1")
+        raise DataError(f"a header and rows in {path}", "an empty file", "write the column names in line 1")
     if "" in header:
         got = f"no name for column {header.index('') + 1} in {path}, line 1"
-        raise DataError("a name for every column", got, "name the column, or take away the comma too many")
+        raise DataError("a name for every column", got, "name the column, or remove the extra comma")
     if twice := [name for name in header if header.count(name) > 1]:
         got = f"{twice[0]!r} twice in {path}, line 1"
-        raise DataError("different names for the columns", got, "rename or take away one of the two")
+        raise DataError("unique column names", got, "rename or remove one of the two")
     if missing := [name for name in required if name not in header]:
         hint = "; separate the columns by commas" if len(header) == 1 and any(c in header[0] for c in ";\t|") else ""
         expected = f"the column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}"
         got = f"the columns {', '.join(map(repr, header))} in {path}, line 1"
-        raise DataError(expected, got, f"add what is missing, or rename the column that is meant{hint}")
+        raise DataError(expected, got, f"add the missing column, or rename an existing one{hint}")
 
 
 def _numbers(table: Table, name: str, texts: Sequence[str], rows: Sequence[int], *, label: bool = False) -> np.ndarray:
-    """The values of a column, which stand in ``rows``: int64 where all are written as integers, else float64."""
+    """The values of a column in ``rows``: int64 if all are written as integers, else float64."""
     try:
         if "_" not in "".join(texts):
             return np.fromiter(map(int, texts), np.int64, len(texts))
     except OverflowError as error:
-        if label:  # integers are classes: one beyond int64 must not make numbers to predict of them
+        if label:  # integers are classes: a value beyond int64 must not turn them into regression targets
             large = next(at for at, text in enumerate(texts) if not -(2**63) <= int(text) < 2**63)
             expected = f"labels from -2⁶³ to 2⁶³ - 1 in column {name!r}"
-            remedy = "write classes as names (c1, c2, …) or smaller numbers, and numbers to predict with a point"
+            remedy = "write classes as names (c1, c2, …) or smaller numbers, and regression targets with a point"
             raise table.error(rows[large], expected, texts[large].strip(), remedy) from error
     except ValueError:
-        pass  # not all are integers: decimals are read below
+        pass  # not all are integers: floats are read below
     values = np.array(list(map(finite, texts)))
     if np.isfinite(values).all():
         return values
     wrong = int(np.argmin(np.isfinite(values)))
-    remedy = "write a finite number with a decimal point, or take the column away if it is no feature"
+    remedy = "write a finite number with a decimal point, or remove the column if it is not a feature"
     if "_" in texts[wrong]:
-        remedy = "write the number without underscores (1000), or take the column away if it is no feature"
+        remedy = "write the number without underscores (1000), or remove the column if it is not a feature"
     got = repr(texts[wrong]) if texts[wrong].strip() else "nothing"
     raise table.error(rows[wrong], f"a number in column {name!r}", got, remedy)

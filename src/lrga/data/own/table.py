@@ -1,32 +1,27 @@
-"""A user's graphs as flat arrays, wherever they came from, before it is decided what is to be predicted.
-
-Letters: G graphs, N nodes and E edges of all of them.
-"""
+"""A user's graphs from any source, before the target is chosen."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from lrga.data.datasets.spec import SPLITS
 from lrga.data.packed.arrays import LEVELS as LEVELS
-from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
 
-MIN_STEPS = 1_000  # that float32 must have between the quartiles of what it merges
+MIN_STEPS = 1_000  # float32 steps required between the quartiles of merged values
 
 
 @dataclass(frozen=True)
 class Target:
-    """What may be predicted: one row for each node, edge or graph.
+    """A possible target: one row for each node, edge or graph.
 
     Attributes:
         level: ``"node"``, ``"edge"`` or ``"graph"``.
         values: Integers, floats or text, [R] or [R, T].
-        where: Where it was found, for errors: ``"column y of nodes.csv"``.
+        where: Origin, for errors: ``"column y of nodes.csv"``.
     """
 
     level: str
@@ -36,9 +31,9 @@ class Target:
 
 @dataclass(frozen=True)
 class Split:
-    """Which row (of a node, an edge or a graph) belongs to which split.
+    """The split of every row (node, edge or graph).
 
-    ``code`` [R] holds 0 for train, 1 for val, 2 for test and -1 for none of them.
+    ``code`` [R] holds 0 for train, 1 for val, 2 for test and -1 for no split.
     """
 
     level: str
@@ -52,71 +47,32 @@ class Split:
 
 @dataclass(frozen=True)
 class GraphTable:
-    """Graphs one after the other.
+    """Graphs and their possible targets.
 
     Attributes:
-        num_nodes: [G].
-        num_edges: [G].
-        edge_index: [2, E], counted inside each graph; row 0 source, row 1 target.
-        x: [N, F] float32 features or [N] int64 types.
-        edge_attr: [E, F] float32 features, [E] int64 types, or ``None``.
-        targets: Level → what may be predicted there.
-        split: Who belongs to which split, or ``None``.
-        mask: [R] of which rows the target may be used; ``None`` for all.
-        objects: Further values, one list entry for each graph (ids).
-        x_names: What the columns of ``x`` are called, where they have names.
-        edge_names: The same of ``edge_attr``.
-        notes: What one should know of how the data were read.
+        graphs: ``x`` and ``edge_attr`` are float32 features or int64 types. ``objects`` holds ids, ``meta`` the column
+            names (``node_names``, ``edge_names``), if any.
+        targets: Level → target. Rows of edges are in the order of ``graphs``, here and below.
+        split: The split, or ``None``.
+        mask: [R] rows whose target may be used; ``None`` for all.
+        notes: Notes on reading the data.
     """
 
-    num_nodes: np.ndarray
-    num_edges: np.ndarray
-    edge_index: np.ndarray
-    x: np.ndarray
-    edge_attr: np.ndarray | None
+    graphs: PackedGraphs
     targets: dict[str, Target]
     split: Split | None
     mask: np.ndarray | None = None
-    objects: dict[str, list[Any]] = field(default_factory=dict)
-    x_names: tuple[str, ...] | None = None
-    edge_names: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
-
-    def rows(self, level: str) -> int:
-        """Number of nodes, edges or graphs."""
-        return {"node": len(self.x), "edge": self.edge_index.shape[1], "graph": len(self.num_nodes)}[level]
 
     def graphs_of(self, level: str) -> np.ndarray:
         """[R] the graph of each node, edge or graph."""
-        each = np.arange(len(self.num_nodes))
-        return each if level == "graph" else np.repeat(each, self.num_nodes if level == "node" else self.num_edges)
-
-    def pack(
-        self,
-        y: np.ndarray | None = None,
-        *,
-        level: str | None = None,
-        mask: np.ndarray | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> PackedGraphs:
-        """The graphs as flat tensors, with ``y`` of ``level`` as their target and ``mask`` as an attribute of it."""
-        more: dict[str, Any] = {} if level is None or mask is None else {level: {"mask": mask}}
-        return pack_arrays(
-            num_nodes=self.num_nodes,
-            num_edges=self.num_edges,
-            edge_index=self.edge_index,
-            x=self.x,
-            edge_attr=self.edge_attr,
-            y=y,
-            y_level=level if y is not None else None,
-            objects=self.objects,
-            meta=meta,
-            **more,
-        )
+        each = np.arange(len(self.graphs))
+        counts = {"node": self.graphs.nodes_per_graph, "edge": self.graphs.edges_per_graph}.get(level)
+        return each if counts is None else each.repeat(counts.numpy())
 
 
 def number(text: str) -> float | None:
-    """The number that ``text`` writes, NaN and infinity too; ``None`` where it writes none."""
+    """``text`` as a number, including NaN and infinity; ``None`` if it is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -124,9 +80,9 @@ def number(text: str) -> float | None:
 
 
 def finite(text: str) -> float:
-    """The finite number that ``text`` writes, else NaN.
+    """``text`` as a finite number, else NaN.
 
-    Python reads 1_000 as a number; a file that has it is more likely mistaken.
+    Python reads 1_000 as a number; in a file it is more likely a mistake.
     """
     value = number(text)
     return value if value is not None and math.isfinite(value) and "_" not in text else math.nan
@@ -135,18 +91,18 @@ def finite(text: str) -> float:
 def as_float32(
     columns: Sequence[np.ndarray], names: Sequence[str], level: str, where: str, notes: list[str], *, strict: bool
 ) -> np.ndarray:
-    """Features ``[R, F]`` float32 (7 digits) of columns ``[R]`` of numbers.
+    """Converts numeric columns ``[R]`` to features ``[R, F]`` float32 (7 digits).
 
-    Times in seconds since 1970, for example, are 128 seconds apart in float32: where that is coarse for the differences
-    within a column, the column is refused.
+    A column is an error if float32 is too coarse for the differences within it. For example, float32 values of times
+    in seconds since 1970 are 128 seconds apart.
 
     Args:
-        columns: Of any numeric type, finite and within the range of float32.
-        names: What each is called.
-        level: What has these features: ``"node"`` or ``"edge"``.
-        where: Where they come from, for the error.
-        notes: Where to append what one should know.
-        strict: ``False`` notes a coarse column instead of refusing it.
+        columns: Columns of any numeric type, finite and within the range of float32.
+        names: Name of each column.
+        level: Level of the features: ``"node"`` or ``"edge"``.
+        where: Origin, for the error.
+        notes: List to which notes are appended.
+        strict: ``False`` adds a note for a coarse column instead of raising an error.
 
     Example:
         >>> notes = []
@@ -169,7 +125,7 @@ def as_float32(
 
 def is_coarse(column: np.ndarray) -> bool:
     """Whether float32 merges values of a column ``[R]`` and has few steps between its quartiles."""
-    with np.errstate(invalid="ignore", over="ignore"):  # float32 rounds 2⁶³ - 1 to 2⁶³, which is no int64
+    with np.errstate(invalid="ignore", over="ignore"):  # float32 rounds 2⁶³ - 1 to 2⁶³, which int64 cannot hold
         if (column.astype(np.float32).astype(column.dtype) == column).all():
             return False
     values = np.unique(column)

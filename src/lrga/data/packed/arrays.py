@@ -1,4 +1,4 @@
-"""Packing graphs that come as concatenated arrays, as generators and file readers have them."""
+"""Packs graphs from concatenated arrays, the output of generators and file readers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,23 +31,23 @@ def pack_arrays(
     keep_edge_order: bool = True,
     meta: Mapping[str, Any] | None = None,
 ) -> PackedGraphs:
-    """Packs G graphs given one after the other.
+    """Packs G concatenated graphs.
 
     Args:
-        num_nodes: [G] nodes of each graph.
-        num_edges: [G] directed edges of each graph.
-        edge_index: [2, E] any integer type, counted **inside each graph**, in any order inside a graph.
+        num_nodes: [G] number of nodes of each graph.
+        num_edges: [G] number of directed edges of each graph.
+        edge_index: [2, E] of any integer type; nodes are numbered **inside each graph**, edges in any order.
         x: [N, …] node features.
         edge_attr: [E, …] edge features.
-        y: Targets, [N, …], [E, …] or [G, …] by ``y_level``. One graph's target of level ``"graph"`` is ``y[g]``
-            with a leading 1, as PyG has it: [G] gives graphs with y of shape [1], [G, C] of shape [1, C].
-        y_level: ``"node"``, ``"edge"`` or ``"graph"``; needed with ``y``.
-        node: Further attributes, [N, …] each.
-        edge: Further attributes, [E, …] each.
-        graph: Further attributes, [G, …] each, with a leading 1 in each graph like ``y``.
-        objects: Further Python values, one for each graph.
-        keep_edge_order: Remember the given order of the edges, for ``to_data_list``; costs two to four bytes an edge
-            where they do not come sorted by target.
+        y: Targets, [N, …], [E, …] or [G, …], depending on ``y_level``. As in PyG, the target ``y[g]`` of one graph has
+            a leading dimension of 1: [G] gives graphs with y of shape [1], [G, C] of shape [1, C].
+        y_level: ``"node"``, ``"edge"`` or ``"graph"``; required with ``y``.
+        node: More node attributes, [N, …] each.
+        edge: More edge attributes, [E, …] each.
+        graph: More graph attributes, [G, …] each, with a leading dimension of 1 in each graph like ``y``.
+        objects: More Python values, one for each graph.
+        keep_edge_order: Whether to store the given order of the edges, for ``to_data_list``; takes two to four bytes
+            per edge if they are not sorted by target.
         meta: Facts about the set, JSON values.
 
     Example:
@@ -72,7 +72,7 @@ def pack_arrays(
     }
     if y is not None:
         if y_level not in LEVELS:
-            raise OptionError(f"y_level, one of {', '.join(LEVELS)}, with y", repr(y_level), "say what y belongs to")
+            raise OptionError(f"y_level, one of {', '.join(LEVELS)}, with y", repr(y_level), "pass the level of y")
         given[y_level]["y"] = y
     columns = {
         name: _column(name, array, level=level, rows=rows[level], order=order if level == "edge" else None)
@@ -97,7 +97,7 @@ def pack_arrays(
 
 
 def to_tensor(name: str, array: Array) -> Tensor:
-    """``array`` as a tensor on the CPU of a type that can be stored."""
+    """Converts ``array`` to a CPU tensor of a type that can be stored."""
     if isinstance(array, np.ndarray):
         wider = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}.get(array.dtype, array.dtype)
         array = torch.from_numpy(np.ascontiguousarray(array, dtype=wider)) if array.dtype.kind in "biuf" else array
@@ -126,7 +126,7 @@ def _check_edges(nodes: Tensor, edges: Tensor, ends: Tensor) -> None:
         raise ShapeError(
             f"num_nodes and num_edges of one length and edge_index of shape [2, {int(edges.sum())}]",
             f"lengths {len(nodes)}, {len(edges)} and shape {list(ends.shape)}",
-            "give every graph one entry in both, and as many columns of edge_index as num_edges says",
+            "pass one entry per graph in both, and one column of edge_index per edge",
         )
     if ends.is_floating_point() or ends.dtype == torch.bool:
         raise DTypeError("edge_index of an integer type", str(ends.dtype), "convert it with .long()")
@@ -139,16 +139,16 @@ def _check_edges(nodes: Tensor, edges: Tensor, ends: Tensor) -> None:
             raise DataError(
                 f"edges of graph {graph} between its nodes 0 to {int(nodes[graph]) - 1}",
                 f"the edge {ends[:, edge].tolist()}",
-                "number the nodes inside each graph from 0, and give every node",
+                "number the nodes inside each graph from 0, and count every node in num_nodes",
             )
 
 
 def _sort_by_target(ends: Tensor, edge_ptr: Tensor, node_ptr: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-    """(sources, in-degrees, order): order [E] moves the given edges to their places, ``None`` if they are there."""
+    """(sources, in-degrees, order): order [E] sorts the given edges; ``None`` if they are sorted."""
     target = narrow(ends[1])
     rising = target[1:] >= target[:-1]
     inner = edge_ptr[1:-1]
-    rising[inner[(inner > 0) & (inner < len(target))] - 1] = True  # the step from one graph to the next
+    rising[inner[(inner > 0) & (inner < len(target))] - 1] = True  # boundaries between graphs
     order, in_degree = order_by(target.contiguous(), edge_ptr, node_ptr)
     if bool(rising.all()):
         return narrow(ends[0]).contiguous(), in_degree, None
@@ -162,7 +162,6 @@ def _column(name: str, array: Array, *, level: str, rows: int, order: Tensor | N
         raise ShapeError(
             f"{name} with one row for each of {rows:,} {level}s",
             f"shape {list(values.shape)}",
-            f"concatenate {name} over the graphs in their order",
+            f"concatenate {name} over the graphs in order",
         )
-    stored = narrow(values) if order is None else narrow(values)[order]
-    return Column(level, (stored.unsqueeze(1) if level == "graph" else stored).contiguous(), values.dtype)
+    return Column.of(level, values if order is None else values[order])

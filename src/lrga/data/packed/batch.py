@@ -1,4 +1,4 @@
-"""Some graphs of a packed set side by side, cut out by index arithmetic.
+"""A batch of graphs from a packed set, created by index arithmetic.
 
 Letters: G graphs, N nodes, E edges of the batch.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from lrga.data.packed.segments import Rows, Selection, edge_ends, numbers_repeated, pointer, repeat, take
+from lrga.data.packed.segments import Rows, Selection, numbers_repeated, pointer, repeat, take
 from lrga.errors import OptionError
 from lrga.ops.cached import outside_inference
 from lrga.ops.neighbors.edges import EdgeLayout
@@ -25,17 +25,17 @@ class PackedBatch:
     Attributes:
         x: [N, …] node features, or ``None``.
         edge_index: [2, E] int64, row 0 source, row 1 target, sorted by target.
-        edge_attr: [E, …] edge features in that order, or ``None``.
+        edge_attr: [E, …] edge features in the same order, or ``None``.
         y: Targets, one row for each node, edge or graph, or ``None``.
         batch: [N] int64, the graph of each node.
-        ptr: [G + 1] int64, the nodes of each graph.
+        ptr: [G + 1] int64, offsets of the nodes of each graph.
         num_graphs: G.
         num_nodes: N.
         num_edges: E.
-        node_encoding: [N, P] positional encodings (:mod:`lrga.data.encodings`), where the set has them.
-        edge_encoding: [E, Q] those of the edges.
-        num_seeds: Where the batch is a sample (:mod:`lrga.data.packed.sampler`): loss and metric see so many nodes, the
-            first ones.
+        node_encoding: [N, P] positional encodings (:mod:`lrga.data.encodings`), if the set has them.
+        edge_encoding: [E, Q] positional encodings of the edges.
+        num_seeds: Number of seed nodes of a sampled batch (:mod:`lrga.data.packed.sampler`). They are the first nodes;
+            loss and metric use only them.
     """
 
     x: Tensor | None
@@ -49,7 +49,7 @@ class PackedBatch:
     num_edges: int
     _in_ptr: Tensor
     _packed: "PackedGraphs"
-    _rows: dict[str, Rows]  # where nodes, edges and graphs lie in the set
+    _rows: dict[str, Rows]  # indices of nodes, edges and graphs in the set
     _edges: Selection
     _layout: EdgeLayout | None = None
     num_seeds: int | None = None
@@ -58,15 +58,16 @@ class PackedBatch:
 
     @classmethod
     def of(cls, packed: "PackedGraphs", host: slice | Tensor, on_device: Tensor | None) -> "PackedBatch":
-        """Graphs of ``packed``: their positions on the CPU and, unless they are a slice, on its device."""
+        """Batches graphs of ``packed``, given their positions on the CPU and, if they are no slice, on its device."""
         graphs = host if on_device is None else on_device
         nodes = Selection(packed.node_ptr, graphs, packed.host_node_ptr, host)
         edges = Selection(packed.edge_ptr, graphs, packed.host_edge_ptr, host)
         rows = {"node": nodes.rows, "edge": edges.rows, "graph": graphs}
         in_degree = take(packed.in_degree, nodes.rows)
+        source = repeat(nodes.ptr[:-1], edges.counts, edges.total).add_(take(packed.source, edges.rows))
         return cls(
             x=packed.attribute("x", rows),
-            edge_index=edge_ends(take(packed.source, edges.rows), edges.ptr, nodes.ptr, in_degree),
+            edge_index=torch.stack((source, numbers_repeated(in_degree, edges.total))),
             edge_attr=packed.attribute("edge_attr", rows),
             y=packed.attribute("y", rows),
             batch=numbers_repeated(nodes.counts, nodes.total),
@@ -90,13 +91,13 @@ class PackedBatch:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors lie."""
+        """The device of the tensors."""
         return self.ptr.device
 
     @property
     @outside_inference
     def edges(self) -> EdgeLayout:
-        """The edges as the message-passing kernels want them; nothing is sorted, the set keeps both orders."""
+        """The edges for the message-passing kernels; nothing is sorted, because the set keeps both orders."""
         if self._layout is None:
             order, degree = self._packed.transposed
             self._layout = EdgeLayout(
@@ -110,7 +111,7 @@ class PackedBatch:
         return self._layout
 
     def attribute(self, name: str) -> Tensor:
-        """Any attribute of the set for these graphs, cut out when asked for."""
+        """Any attribute of the set for these graphs, computed on request."""
         column = self._packed.columns.get(name)
         if column is None:
             raise OptionError(
@@ -121,7 +122,7 @@ class PackedBatch:
         return column.take(self._rows[column.level]).to(self.device)
 
     def in_original_order(self, values: Tensor) -> Tensor:
-        """Rows for the edges of this batch, [E, …], in the order in which the edges originally came."""
+        """Reorders rows for the edges of this batch, [E, …], to the original order of the edges."""
         order = self._packed.edge_order
         if order is None:
             return values
@@ -129,7 +130,7 @@ class PackedBatch:
         return torch.empty_like(values).index_copy_(0, place.to(values.device), values)
 
     def _in_batch(self, inside: Tensor) -> Tensor:
-        """Numbers of edges, counted inside each graph, as numbers of the edges of this batch, [E]."""
+        """Converts edge numbers inside each graph to edge numbers of this batch, [E]."""
         return repeat(self._edges.ptr[:-1], self._edges.counts, self._edges.total).add_(inside).to(self.device)
 
     def to(self, device: str | torch.device) -> "PackedBatch":
@@ -140,9 +141,3 @@ class PackedBatch:
                 values[name] = value.to(device, non_blocking=True)
         values["_layout"] = None if self._layout is None else self._layout.to(device)
         return PackedBatch(**values)
-
-    def to_data(self) -> Any:
-        """PyG's ``Batch`` of these graphs: what ``Batch.from_data_list`` makes of them, edges in original order."""
-        from torch_geometric.data import Batch
-
-        return Batch.from_data_list(self._packed.subset(self._rows["graph"]).to_data_list()).to(self.device)

@@ -1,4 +1,4 @@
-"""PyG ``Data`` lists to packed sets and back."""
+"""Converts lists of PyG ``Data`` to packed sets and back."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,32 +12,32 @@ from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.data.packed.segments import DTYPES, narrow
 from lrga.errors import DataError, DTypeError, OptionError, UnsupportedError
 
-_SIZES = ("x", "pos", "z", "batch")  # attributes that say how many nodes a graph has
+_SIZES = ("x", "pos", "z", "batch")  # attributes that tell the number of nodes of a graph
 
 
 def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> PackedGraphs:
     """Packs PyG graphs.
 
-    Every graph must have the same attributes with the same types. Tensors with one row for each node (edge) become
-    attributes of nodes (edges), tensors of one shape and Python numbers attributes of graphs; anything else (strings,
-    tensors of other shapes, sparse tensors, …) is kept as it is for each graph, outside batches and files.
-    ``edge_index`` of class ``EdgeIndex`` comes back as a plain tensor, a number as a tensor of shape [1].
+    Every graph must have the same attributes with the same types. Tensors with one row for each node (edge) become node
+    (edge) attributes; tensors of the same shape in all graphs and Python numbers become graph attributes. Anything else
+    (strings, tensors of other shapes, sparse tensors, …) is kept unchanged for each graph and is not part of batches.
+    An ``EdgeIndex`` is returned as a plain tensor, a number as a tensor of shape [1].
 
     Args:
         graphs: ``Data`` objects, at least one.
-        y_level: ``"node"``, ``"edge"`` or ``"graph"``; found from the shapes of ``y`` where it is ``None``.
+        y_level: ``"node"``, ``"edge"`` or ``"graph"``; by default derived from the shapes of ``y``.
     """
     if y_level not in (None, *LEVELS):
-        raise OptionError(f"y_level, one of {', '.join(LEVELS)}", repr(y_level), "choose one, or leave it out")
+        raise OptionError(f"y_level, one of {', '.join(LEVELS)}", repr(y_level), "choose one, or omit it")
     if isinstance(graphs, Data):
         remedy = "pass [data]" if not isinstance(graphs, Batch) else "pass batch.to_data_list()"
         raise DTypeError("a list of PyG Data objects", f"one {type(graphs).__name__}", remedy)
     found = list(graphs)
     if not found:
-        raise DataError("at least one graph", "an empty list", "pass at least one, so that the attributes are known")
+        raise DataError("at least one graph", "an empty list", "pass at least one graph")
     keys = common_keys(found)
     num_nodes = [count_nodes(g, data, y_level) for g, data in enumerate(found)]
-    ends = [plain_edge_index(data, num_nodes[g], f"graph {g}") for g, data in enumerate(found)]
+    ends = [plain_edge_index(data, f"graph {g}") for g, data in enumerate(found)]
     num_edges = [e.size(1) for e in ends]
     counts = {"node": num_nodes, "edge": num_edges}
 
@@ -73,14 +73,14 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
 
 
 def unpack_data_list(packed: PackedGraphs) -> list[Data]:
-    """PyG graphs as they were before packing."""
+    """Restores the PyG graphs that were packed."""
     nodes, edges = packed.node_ptr.tolist(), packed.edge_ptr.tolist()
     target = torch.repeat_interleave(packed.in_degree.long())
     target -= torch.repeat_interleave(packed.node_ptr[:-1], packed.edge_ptr.diff())
     ends = torch.stack((packed.source.to(target.dtype), target))
     columns = {name: (column, column.values.to(column.dtype)) for name, column in packed.columns.items()}
     if packed.edge_order is not None:
-        place = packed.edge_order + torch.repeat_interleave(packed.edge_ptr[:-1], packed.edge_ptr.diff())
+        place = packed.given_edges
         ends = torch.empty_like(ends).index_copy_(1, place, ends)
         for name, (column, values) in columns.items():
             if column.level == "edge":
@@ -105,17 +105,17 @@ def unpack_data_list(packed: PackedGraphs) -> list[Data]:
 
 
 def _tensors_of_numbers(values: list[Any]) -> list[Any]:
-    """Python numbers of one type as tensors of shape [1], as PyG collates them; all else as it is."""
+    """Converts Python numbers of one type to tensors of shape [1], like PyG's collate; other values are unchanged."""
     if len({type(value) for value in values}) > 1 or type(values[0]) not in (bool, int, float):
         return values
     try:
         return [torch.tensor([value]) for value in values]
-    except RuntimeError:  # an integer that 64 bits do not hold
+    except RuntimeError:  # an integer beyond 64 bits
         return values
 
 
 def common_keys(graphs: list[Any]) -> list[str]:
-    """Names of the attributes, which must be the same in every graph."""
+    """Names of the attributes; they must be the same in every graph."""
     for g, data in enumerate(graphs):
         if not isinstance(data, Data) or isinstance(data, Batch):
             got = f"{type(data).__module__}.{type(data).__qualname__} as graph {g}"
@@ -124,21 +124,21 @@ def common_keys(graphs: list[Any]) -> list[str]:
         if type(data).__inc__ is not Data.__inc__ or type(data).__cat_dim__ is not Data.__cat_dim__:
             got = f"graph {g} of class {type(data).__qualname__}, which overrides __inc__ or __cat_dim__"
             remedy = "copy its attributes into plain Data objects"
-            raise UnsupportedError("Data objects that batch as PyG's own", got, remedy)
-    keys = list(graphs[0].to_dict())  # in the order in which they were set; Data.keys() has none
+            raise UnsupportedError("Data objects with PyG's own batching", got, remedy)
+    keys = list(graphs[0].to_dict())  # in the order in which they were set; Data.keys() is unordered
     for g, data in enumerate(graphs):
         missing, surplus = sorted(set(keys) - set(data.keys())), sorted(set(data.keys()) - set(keys))
         if missing or surplus:
             parts = [f"without {', '.join(missing)}"] * bool(missing) + [f"with {', '.join(surplus)}"] * bool(surplus)
             expected = f"the attributes of graph 0 ({', '.join(keys)}) in every graph"
-            raise DataError(expected, f"graph {g} {' and '.join(parts)}", "give every graph the same attributes")
+            raise DataError(expected, f"graph {g} {' and '.join(parts)}", "set the same attributes in every graph")
     if "edge_index" not in keys and {"adj_t", "adj"} & set(keys):
         raise UnsupportedError("edges as edge_index", "an adjacency matrix", "convert it to edge_index first")
     return keys
 
 
 def count_nodes(g: int, data: Data, y_level: str | None) -> int:
-    """Number of nodes of graph ``g``, on which all its attributes of nodes must agree."""
+    """Number of nodes of graph ``g``; all its node attributes must agree."""
     sizes = {key: data[key].size(0) for key in _SIZES if isinstance(data.get(key), Tensor) and data[key].dim() > 0}
     if y_level == "node" and isinstance(data.get("y"), Tensor) and data.y.dim() > 0:
         sizes["y"] = data.y.size(0)
@@ -146,7 +146,7 @@ def count_nodes(g: int, data: Data, y_level: str | None) -> int:
         sizes["num_nodes"] = int(data.num_nodes)
     if not sizes:
         got = "neither a tensor x nor num_nodes"
-        raise DataError(f"the number of nodes of graph {g}", got, "set data.num_nodes, or make numbers of x")
+        raise DataError(f"the number of nodes of graph {g}", got, "set data.num_nodes, or make x a tensor")
     if len(set(sizes.values())) > 1:
         got = ", ".join(f"{key} of {size}" for key, size in sizes.items())
         remedy = "give x, pos and num_nodes the same number of nodes"
@@ -154,28 +154,23 @@ def count_nodes(g: int, data: Data, y_level: str | None) -> int:
     return next(iter(sizes.values()))
 
 
-def plain_edge_index(data: Data, num_nodes: int, where: str) -> Tensor:
-    """``edge_index`` [2, E] of a graph on the CPU, its values checked; without edges where it has none."""
+def plain_edge_index(data: Data, where: str) -> Tensor:
+    """``edge_index`` [2, E] of a graph on the CPU; [2, 0] if the graph has none."""
     ends = data.get("edge_index")
     if ends is None:
         return torch.empty(2, 0, dtype=torch.int64)
     if not isinstance(ends, Tensor) or ends.layout != torch.strided or ends.dim() != 2 or ends.size(0) != 2:
         got = f"shape {list(ends.shape)}, {ends.layout}" if isinstance(ends, Tensor) else type(ends).__name__
-        raise DataError(f"a dense edge_index [2, E] in {where}", got, "row 0 holds sources, row 1 targets")
+        raise DataError(f"a dense edge_index [2, E] in {where}", got, "pass sources in row 0 and targets in row 1")
     if ends.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
         raise DTypeError(f"integers in edge_index of {where}", str(ends.dtype), "convert it with .long()")
-    plain = ends.as_tensor() if hasattr(ends, "as_tensor") else ends
-    if plain.numel() and (int(plain.min()) < 0 or int(plain.max()) >= num_nodes):
-        got = f"values from {int(plain.min())} to {int(plain.max())}"
-        remedy = "number the nodes of each graph from 0, or set num_nodes"
-        raise DataError(f"edge_index of {where} between its nodes 0 to {num_nodes - 1}", got, remedy)
-    return plain.cpu()
+    return (ends.as_tensor() if hasattr(ends, "as_tensor") else ends).cpu()
 
 
 def find_level(key: str, values: list[Any], counts: dict[str, list[int]], y_level: str | None) -> str:
-    """What an attribute belongs to: ``"node"``, ``"edge"``, ``"graph"``, or ``"object"`` where it is none of them.
+    """The level of an attribute: ``"node"``, ``"edge"``, ``"graph"``, or ``"object"`` for anything else.
 
-    ``counts`` says how many nodes and edges each graph has, ``y_level`` what ``y`` belongs to, if the user said so.
+    ``counts`` holds the numbers of nodes and edges of each graph, ``y_level`` the level of ``y`` if the user gave it.
 
     Example:
         >>> find_level("y", [torch.zeros(2), torch.zeros(3)], {"node": [2, 3], "edge": [4, 4]}, None)
@@ -185,10 +180,16 @@ def find_level(key: str, values: list[Any], counts: dict[str, list[int]], y_leve
     if len(set(are_tensors)) > 1:
         g = are_tensors.index(not are_tensors[0])
         got = f"{type(values[0]).__name__} in graph 0 and {type(values[g]).__name__} in graph {g}"
-        raise DataError(f"{key} of one kind in every graph", got, "make them all tensors")
+        raise DataError(f"{key} of one type in every graph", got, "convert all of them to tensors")
     if not are_tensors[0] or any(value.layout != torch.strided for value in values) or "index" in key or key == "face":
         return "object"
-    _check_same(key, values)
+    kinds = [f"{value.dtype} of {value.dim()} dimensions on {value.device}" for value in values]
+    for g, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            got = f"{kinds[0]} in graph 0, {kind} in graph {g}"
+            raise DataError(f"{key} of one type and number of dimensions in every graph", got, "convert them to one")
+    if values[0].dtype not in DTYPES.values():
+        raise DTypeError(f"{key} of type {', '.join(DTYPES)}", str(values[0].dtype), "convert it to one of these types")
     rows = [value.size(0) if value.dim() else -1 for value in values]
     wanted = {"edge_attr": "edge", "y": y_level}.get(key, "node" if key in _SIZES else None)
     if wanted in counts:
@@ -206,19 +207,6 @@ def find_level(key: str, values: list[Any], counts: dict[str, list[int]], y_leve
         return "edge" if "edge" in fits and "edge" in key else fits[0]
     if key == "y":
         got = f"shape {list(values[0].shape)} in graph 0 and {list(values[odd or 0].shape)} in graph {odd}"
-        expected = "y with a row for each node or edge, or of one shape in every graph"
-        raise DataError(expected, got, "give y one shape, or say y_level")
+        expected = "y with a row for each node or edge, or of the same shape in every graph"
+        raise DataError(expected, got, "give y the same shape in every graph, or pass y_level")
     return "object"
-
-
-def _check_same(key: str, values: list[Tensor]) -> None:
-    first = values[0]
-    for g, value in enumerate(values):
-        if value.dtype != first.dtype or value.dim() != first.dim() or value.device != first.device:
-            got = (
-                f"{first.dtype} of shape {list(first.shape)} on {first.device} in graph 0, "
-                f"{value.dtype} of shape {list(value.shape)} on {value.device} in graph {g}"
-            )
-            raise DataError(f"{key} of one type and number of dimensions in every graph", got, "convert them to one")
-    if first.dtype not in DTYPES.values():
-        raise DTypeError(f"{key} of type {', '.join(DTYPES)}", str(first.dtype), "convert it to one of these types")

@@ -1,4 +1,4 @@
-"""A whole set of graphs as flat tensors on one device: the interface of everything that trains.
+"""A whole set of graphs as flat tensors on one device: the format that all training uses.
 
 Letters: G graphs, N nodes and E edges of the whole set.
 """
@@ -14,9 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lrga.checks import check_count
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.segments import Rows, Selection, narrow, order_by, take
-from lrga.errors import BatchError, DTypeError, OptionError
+from lrga.errors import BatchError
+from lrga.io.limits import first_line
 from lrga.ops.cached import outside_inference
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from lrga.data.packed.padded import PaddedGraphs
 
 Index = int | slice | range | Sequence[int] | Tensor | np.ndarray
-_GRAPHS_AT_ONCE = 256  # converted together while iterating
+_GRAPHS_AT_ONCE = 256  # graphs converted at a time while iterating
 
 
 @dataclass(frozen=True)
@@ -33,17 +35,23 @@ class Column:
     """One attribute of every graph.
 
     Attributes:
-        level: What one row belongs to: ``"node"``, ``"edge"`` or ``"graph"``.
-        values: [rows, *shape], integers in the smallest type that holds them.
-        dtype: The type that users see.
+        level: Level of a row: ``"node"``, ``"edge"`` or ``"graph"``.
+        values: [rows, *shape], integers in the smallest type that can hold them.
+        dtype: The dtype that users see.
     """
 
     level: str
     values: Tensor
     dtype: torch.dtype
 
+    @classmethod
+    def of(cls, level: str, values: Tensor) -> "Column":
+        """Creates a column from ``values`` [rows, …], stored in the smallest type that can hold them."""
+        stored = narrow(values)
+        return cls(level, (stored.unsqueeze(1) if level == "graph" else stored).contiguous(), values.dtype)
+
     def take(self, rows: Rows) -> Tensor:
-        """Those rows in the type that users see, as PyG concatenates them: [1] becomes [G], [k] becomes [G k]."""
+        """Selects rows in the dtype that users see, concatenated like in PyG: [1] becomes [G], [k] becomes [G k]."""
         values = take(self.values, rows).to(self.dtype)
         return values.flatten(0, 1) if self.level == "graph" and values.dim() > 1 else values
 
@@ -54,17 +62,17 @@ class Column:
 
 @dataclass(eq=False, kw_only=True, repr=False)
 class PackedGraphs:
-    """Many graphs in few tensors, edges sorted by destination, integers in the smallest type that holds them.
+    """Many graphs in few tensors: edges sorted by destination, integers in the smallest type that can hold them.
 
-    Make one with :meth:`from_data_list` (PyG ``Data`` objects) or :meth:`from_arrays` (concatenated arrays); both keep
-    dtype, order of the edges and further attributes, so that :meth:`to_data_list` returns the original data.
+    Create it with :meth:`from_data_list` (PyG ``Data`` objects) or :meth:`from_arrays` (concatenated arrays). Both keep
+    dtypes, the order of the edges and all attributes, so :meth:`to_data_list` returns the original data.
 
     Attributes:
-        node_ptr: [G + 1] int64, nodes of graph g are ``node_ptr[g]:node_ptr[g + 1]``.
-        edge_ptr: [G + 1] int64, likewise the edges.
-        source: [E] source of each edge, counted inside its graph, in a small integer type.
-        in_degree: [N] number of edges that end at each node; with the sorting this is the target of every edge.
-        edge_order: [E] place of each edge in its graph's original order, or ``None`` where nothing was moved.
+        node_ptr: [G + 1] int64; the nodes of graph g are ``node_ptr[g]:node_ptr[g + 1]``.
+        edge_ptr: [G + 1] int64; the edges of graph g are ``edge_ptr[g]:edge_ptr[g + 1]``.
+        source: [E] source of each edge, numbered inside its graph, in a small integer type.
+        in_degree: [N] number of incoming edges of each node; as edges are sorted, it gives the target of every edge.
+        edge_order: [E] position of each edge in its graph's original order, or ``None`` if the order did not change.
         columns: Name → :class:`Column` for every tensor attribute (``x``, ``y``, …).
         objects: Name → one Python value for each graph.
         y_level: ``"node"``, ``"edge"`` or ``"graph"``; ``None`` without ``y``.
@@ -94,9 +102,9 @@ class PackedGraphs:
 
     def __post_init__(self, host_ptrs: tuple[Tensor, Tensor] | None) -> None:
         self.columns, self.objects, self.meta = dict(self.columns), dict(self.objects), dict(self.meta)
-        # Sizes are asked for at every batch: host copies, so that a GPU is never waited for.
+        # Sizes are read for every batch: copies on the CPU avoid synchronising a GPU.
         self.host_node_ptr, self.host_edge_ptr = host_ptrs or (self.node_ptr.cpu(), self.edge_ptr.cpu())
-        self._kept: dict[str, Any] = {}  # what follows from the edges alone, for all sets that share them
+        self._kept: dict[str, Any] = {}  # values derived from the edges alone, shared by all sets with the same edges
         self._padded: PaddedGraphs | None = None
 
     @classmethod
@@ -115,13 +123,13 @@ class PackedGraphs:
 
     @classmethod
     def load(cls, path: str | Path) -> "PackedGraphs":
-        """Reads what :meth:`save` wrote."""
+        """Reads a file of :meth:`save`."""
         from lrga.data.packed.storage import load_packed
 
         return load_packed(Path(path))
 
     def save(self, path: str | Path) -> None:
-        """Writes one ``safetensors`` file, atomically; equal sets give equal bytes."""
+        """Writes one ``safetensors`` file atomically; equal sets give equal bytes."""
         from lrga.data.packed.storage import save_packed
 
         save_packed(self, Path(path))
@@ -147,7 +155,7 @@ class PackedGraphs:
             yield from self.subset(slice(begin, begin + _GRAPHS_AT_ONCE)).to_data_list()
 
     def __getitem__(self, index: Index) -> Any:
-        """A PyG ``Data`` for an integer, a :class:`PackedGraphs` for anything that chooses several graphs."""
+        """A PyG ``Data`` for an integer, a :class:`PackedGraphs` for an index of several graphs."""
         if isinstance(index, Tensor) and index.dim() == 0:
             index = index.item()  # type: ignore[assignment]
         if isinstance(index, Integral) and not isinstance(index, bool):
@@ -156,7 +164,7 @@ class PackedGraphs:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors lie."""
+        """The device of the tensors."""
         return self.node_ptr.device
 
     @property
@@ -166,12 +174,12 @@ class PackedGraphs:
 
     @property
     def num_nodes(self) -> int:
-        """Nodes of all graphs."""
+        """Number of nodes of all graphs."""
         return int(self.host_node_ptr[-1])
 
     @property
     def num_edges(self) -> int:
-        """Directed edges of all graphs."""
+        """Number of directed edges of all graphs."""
         return int(self.host_edge_ptr[-1])
 
     @property
@@ -184,21 +192,29 @@ class PackedGraphs:
         """[G] on the CPU."""
         return self.host_edge_ptr.diff()
 
+    @property
+    def given_edges(self) -> Tensor:
+        """[E] the index of each edge in the original order of all edges."""
+        edges = torch.arange(self.num_edges, device=self.device)
+        if self.edge_order is None:
+            return edges
+        return self.edge_order + torch.repeat_interleave(self.edge_ptr[:-1], self.edge_ptr.diff())
+
     def attribute(self, name: str, rows: Mapping[str, Rows] | None = None) -> Tensor | None:
-        """An attribute in the order of the packed nodes, edges or graphs; ``None`` where there is none.
+        """An attribute in the order of the packed nodes, edges or graphs; ``None`` if it does not exist.
 
         Args:
-            name: Its name.
-            rows: Level → which rows of it; by default all.
+            name: Name of the attribute.
+            rows: Level → rows to select; by default all.
         """
         column = self.columns.get(name)
         return None if column is None else column.take(slice(None) if rows is None else rows[column.level])
 
     def with_column(self, name: str, column: Column) -> "PackedGraphs":
-        """These graphs, in the same memory, with another attribute ``name``."""
+        """These graphs, in shared memory, with another attribute ``name``."""
         result = copy.copy(self)
         result.columns = self.columns | {name: column}
-        result._padded = None  # it holds the attributes too
+        result._padded = None  # it depends on the attributes
         return result
 
     @property
@@ -218,12 +234,12 @@ class PackedGraphs:
 
     @property
     def edge_index(self) -> Tensor:
-        """[2, E] int64, all graphs side by side, sorted by destination. Built when asked for: large on large sets."""
+        """[2, E] int64 of all graphs as one batch, sorted by destination. Computed on request; large for large sets."""
         return self.batch(slice(None)).edge_index
 
     @property
     def statistics(self) -> dict[str, float | int]:
-        """Numbers of graphs, nodes and directed edges: sum, mean, least and greatest."""
+        """Numbers of graphs, nodes and directed edges: sum, mean, minimum and maximum."""
         result: dict[str, float | int] = {"graphs": len(self)}
         for name, counts in (("nodes", self.nodes_per_graph), ("edges", self.edges_per_graph)):
             empty = counts.numel() == 0
@@ -234,7 +250,7 @@ class PackedGraphs:
         return result
 
     def to(self, device: str | torch.device) -> "PackedGraphs":
-        """The set on ``device``; itself where it already lies there."""
+        """The set on ``device``; the same object if it is already there."""
         target = torch.empty(0, device=device).device
         if target == self.device:
             return self
@@ -253,7 +269,7 @@ class PackedGraphs:
         return moved
 
     def batch(self, index: Index) -> PackedBatch:
-        """Those graphs side by side, in that order."""
+        """Batches the selected graphs, in this order."""
         host = positions(index, len(self))
         if isinstance(host, slice):
             return PackedBatch.of(self, host, None)
@@ -272,11 +288,10 @@ class PackedGraphs:
         Args:
             batch_size: Graphs in a batch; the last may have fewer.
             shuffle: A new random order each time.
-            generator: Makes that order reproducible; it may live on any device.
-            drop_last: Leaves out a last batch with fewer graphs.
+            generator: Generator of the order, on any device.
+            drop_last: Whether to drop a last batch with fewer graphs.
         """
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise OptionError("batch_size, an integer of at least 1", repr(batch_size), "pass for example 128")
+        check_count("batch_size", batch_size, minimum=1)
         stop = len(self) - len(self) % batch_size if drop_last else len(self)
         order = self.shuffled(generator) if shuffle else None
         chosen = [slice(begin, min(begin + batch_size, stop)) for begin in range(0, stop, batch_size)]
@@ -286,12 +301,12 @@ class PackedGraphs:
         return (PackedBatch.of(self, order[rows], on_device[rows]) for rows in chosen)
 
     def shuffled(self, generator: torch.Generator | None = None) -> Tensor:
-        """[G] on the CPU: a new random order of the graphs, that of :meth:`batches` for the same generator."""
+        """[G] on the CPU: a random order of the graphs, the one of :meth:`batches` for the same generator."""
         device = "cpu" if generator is None else generator.device
         return torch.randperm(len(self), generator=generator, device=device).cpu()
 
     def subset(self, index: Index) -> "PackedGraphs":
-        """Those graphs, in that order, as a set of their own (views where they are consecutive)."""
+        """The selected graphs, in this order, as a separate set (views if they are consecutive)."""
         host = positions(index, len(self))
         graphs: Rows = host if isinstance(host, slice) else host.to(self.device)
         node_part, edge_part = Selection(self.node_ptr, graphs), Selection(self.edge_ptr, graphs)
@@ -319,15 +334,15 @@ class PackedGraphs:
     @property
     @outside_inference
     def transposed(self) -> tuple[Tensor, Tensor]:
-        """(order [E], out_degree [N]): the edges of each graph by source, computed once and kept.
+        """(order [E], out_degree [N]): the edges of each graph sorted by source, computed once and cached.
 
-        ``order`` counts inside the graph: its k-th entry is the (destination-sorted) edge that comes k-th when the
-        graph's edges are sorted by source, stably.
+        ``order`` is numbered inside the graph: its k-th entry is the index of the (destination-sorted) edge that is
+        k-th after a stable sort by source.
         """
         return self.kept("transposed", lambda: tuple(map(narrow, order_by(self.source, self.edge_ptr, self.node_ptr))))
 
     def kept(self, name: str, make: Callable[[], Any]) -> Any:
-        """What follows from the edges alone, made once for all sets that share them (:meth:`with_column`)."""
+        """Caches a value derived from the edges alone, for all sets that share them (:meth:`with_column`)."""
         if name not in self._kept:
             self._kept[name] = make()
         return self._kept[name]
@@ -335,7 +350,7 @@ class PackedGraphs:
     @property
     @outside_inference
     def padded(self) -> "PaddedGraphs":
-        """What batches of a fixed capacity are gathered from, made once and kept."""
+        """The source of batches of a fixed capacity, computed once and cached."""
         if self._padded is None:
             from lrga.data.packed.padded import PaddedGraphs
 
@@ -344,7 +359,7 @@ class PackedGraphs:
 
     @staticmethod
     def move(splits: Mapping[str, "PackedGraphs"], device: str | torch.device) -> dict[str, "PackedGraphs"]:
-        """The splits on ``device``; those that are masks of the same graphs share their memory there, too."""
+        """Moves the splits to ``device``; splits that are masks of the same graphs still share memory."""
         moved: dict[str, PackedGraphs] = {}
         for name, graphs in splits.items():
             twin = next((key for key in moved if splits[key].source is graphs.source), None)
@@ -356,7 +371,7 @@ class PackedGraphs:
 
 
 def positions(index: Index, count: int) -> slice | Tensor:
-    """``index`` into ``count`` graphs as a forward slice with step 1, or as non-negative positions [B] on the CPU.
+    """Converts an index into ``count`` graphs to a slice with step 1, or to non-negative positions [B] on the CPU.
 
     Example:
         >>> positions(slice(None, 3), 5), positions([-1, 0], 5).tolist()
@@ -368,21 +383,13 @@ def positions(index: Index, count: int) -> slice | Tensor:
             return slice(start, max(start, stop))
         index = range(start, stop, step)
     try:
-        found = (index if isinstance(index, Tensor) else torch.as_tensor(np.asarray(index))).cpu()
-    except (TypeError, ValueError) as error:
-        expected = "positions of graphs, a list or a vector of integers"
-        raise DTypeError(expected, repr(index), "pass for example [0, 5, 2]") from error
-    if found.dtype == torch.bool:
-        if found.shape != (count,):
-            expected, got = f"a mask with one entry for each of {count:,} graphs", f"shape {list(found.shape)}"
-            raise BatchError(expected, got, "pass such a mask, or the positions of the graphs")
-        return found.nonzero().flatten()
-    if found.numel() and (found.is_floating_point() or found.is_complex() or found.dim() != 1):
-        expected, got = "positions of graphs, a vector of integers", f"{found.dtype} of shape {list(found.shape)}"
-        raise DTypeError(expected, got, "pass for example torch.tensor([0, 5, 2])")
-    found = found.long().flatten()
-    bad = (found < -count) | (found >= count)
-    if bad.any():
-        expected = f"positions of graphs from {-count} to {count - 1}"
-        raise BatchError(expected, f"{int(found[bad][0])}", "leave out what is not there")
-    return torch.where(found < 0, found + count, found)
+        chosen = np.asarray(index.cpu() if isinstance(index, Tensor) else index)
+        rows = np.arange(count)[chosen.astype(np.int64) if chosen.size == 0 else chosen]
+        if rows.ndim != 1:
+            raise IndexError("more than one dimension")
+    except (IndexError, ValueError) as error:
+        expected = (
+            f"positions of graphs from {-count} to {count - 1}, or a mask with one entry for each of {count:,} graphs"
+        )
+        raise BatchError(expected, f"{index!r:.80} ({first_line(error)})", "pass for example [0, 5, 2]") from error
+    return torch.from_numpy(rows)

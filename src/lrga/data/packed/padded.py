@@ -1,13 +1,13 @@
-"""Batches of a fixed capacity, gathered on the device of the graphs without a look at their values.
+"""Batches of a fixed capacity, gathered on the device of the graphs without synchronising it.
 
 A captured training step replays the same kernels on the same memory, so every batch has the same shapes: B graphs, N
-nodes and E edges, of which the first are real. Real graphs come first; a place without a graph holds an empty one. What
-is left of the nodes belongs to a dummy graph, number B; there is always at least one such node. What is left of the
-edges are loops at those nodes, spread evenly (all at one node, their sum could overflow). On a GPU ``in_ptr`` and
-``out_ptr`` end at the last real edge, so that no kernel that walks along them sees the rest; on a CPU, whose sparse
-products need a pointer for every edge, they include the loops.
+nodes and E edges. Real graphs, nodes and edges come first. Unused graph slots hold empty graphs. Padding nodes belong
+to a dummy graph, number B; there is always at least one. Padding edges are loops at the padding nodes, spread evenly
+(at a single node their sum could overflow). On a GPU ``in_ptr`` and ``out_ptr`` end at the last real edge, so kernels
+that use them skip the padding. On a CPU they include the loops, because its sparse products need a pointer for every
+edge.
 
-Letters: B graphs, N nodes and E edges of a batch with its padding; G graphs of the set.
+Letters: B graphs, N nodes and E edges of a padded batch; G graphs of the set.
 """
 
 from dataclasses import dataclass, replace
@@ -25,24 +25,24 @@ from lrga.ops.neighbors.edges import EdgeLayout, run_starts
 
 @dataclass(frozen=True, order=True)
 class Capacity:
-    """Room of a batch: nodes (one of them a dummy) and edges."""
+    """Capacity of a batch: nodes (including at least one dummy) and edges."""
 
     nodes: int
     edges: int
 
     def holds(self, nodes: int, edges: int) -> bool:
-        """Whether so many real nodes and edges fit in."""
+        """Whether this many real nodes and edges fit."""
         return nodes < self.nodes and edges <= self.edges
 
 
 @dataclass(eq=False)
 class PaddedBatch:
-    """A batch with its padding; the attributes are those of :class:`~lrga.data.packed.batch.PackedBatch`.
+    """A padded batch; the attributes are those of :class:`~lrga.data.packed.batch.PackedBatch`.
 
     Attributes:
-        segments: Nodes by graph, of ``B + 1`` graphs, the last being the dummy.
-        real: Rows of each level that are real: ``"node"``, ``"edge"`` and ``"graph"``, 0-dimensional int64.
-        mask: Attribute ``mask`` of the set at the level of y, where it has one.
+        segments: Nodes by graph, of ``B + 1`` graphs; the last one is the dummy.
+        real: Number of real rows of each level ``"node"``, ``"edge"`` and ``"graph"``, 0-dimensional int64.
+        mask: Attribute ``mask`` of the set at the level of y, if any.
     """
 
     x: Tensor | None
@@ -53,21 +53,21 @@ class PaddedBatch:
     batch: Tensor
     segments: Segments
     real: dict[str, Tensor]
-    num_graphs: int  # with the dummy
+    num_graphs: int  # including the dummy
     num_nodes: int
     num_edges: int
     node_encoding: Tensor | None = None
     edge_encoding: Tensor | None = None
 
     def valid(self, level: str) -> Tensor:
-        """Which rows of predictions count, bool: real ones, and of those the ones in the set's mask."""
+        """Bool mask of the predictions that count: real rows that are in the set's mask, if any."""
         rows = {"node": self.num_nodes, "edge": self.num_edges, "graph": self.num_graphs - 1}[level]
         real = torch.arange(rows, device=self.batch.device) < self.real[level]
         return real if self.mask is None else real & self.mask.view(rows)
 
 
 class PaddedGraphs:
-    """A packed set from which batches of a fixed capacity are gathered.
+    """A packed set that yields batches of a fixed capacity.
 
     Args:
         graphs: The set, on any device.
@@ -91,11 +91,11 @@ class PaddedGraphs:
 
     @property
     def empty_graph(self) -> int:
-        """The number that stands for an empty graph."""
+        """The index that stands for an empty graph."""
         return len(self.graphs)
 
     def valid_per_graph(self, level: str) -> Tensor:
-        """[G + 1] on the CPU: nodes, edges or graphs of each graph that count, those in the mask where there is one."""
+        """[G + 1] on the CPU: number of nodes, edges or graphs of each graph that count (those in the mask, if any)."""
         graphs, mask = self.graphs, self.graphs.columns.get("mask")
         if mask is None:
             sizes = {"node": graphs.nodes_per_graph, "edge": graphs.edges_per_graph}.get(level)
@@ -108,9 +108,9 @@ class PaddedGraphs:
         return torch.nn.functional.pad(counts, (0, 1))
 
     def gather(self, index: Tensor, capacity: Capacity) -> PaddedBatch:
-        """The graphs ``index`` ``[B]`` side by side, those that are :attr:`empty_graph` last.
+        """Batches the graphs ``index`` ``[B]``; entries :attr:`empty_graph` must come last.
 
-        Nothing is read from the device: whether they fit is for the caller to see.
+        Nothing is read from the device: the caller must make sure that the graphs fit.
         """
         size, nodes, edges = index.size(0), capacity.nodes, capacity.edges
         begins, shift, ptr, real_graphs = batch_begins(self.table, index, nodes)
@@ -164,13 +164,13 @@ class PaddedGraphs:
         column = self.graphs.columns.get(name)
         if column is None:
             return None
-        if column.values.size(0) == 0:  # a set without any edge
+        if column.values.size(0) == 0:  # a set without edges
             column = replace(column, values=column.values.new_zeros(1, *column.values.shape[1:]))
         return column.take(rows[column.level])
 
 
 def why_not_padded(graphs: PackedGraphs) -> str | None:
-    """Why batches of a fixed capacity cannot be made of these graphs; ``None`` where they can."""
+    """Why these graphs do not support batches of a fixed capacity; ``None`` if they do."""
     if graphs.num_nodes == 0 or len(graphs) == 0:
         return "there is no node"
     for level in ("node", "edge"):
@@ -182,7 +182,7 @@ def why_not_padded(graphs: PackedGraphs) -> str | None:
 
 
 def _structure(graphs: PackedGraphs) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
-    """Table of the graphs, first edge into and out of each node, target of each edge, most edges of a node."""
+    """Table of the graphs, first edge into and out of each node, target of each edge, maximum degree."""
     node_ptr, (_, out_degree) = graphs.node_ptr, graphs.transposed
     starts = torch.stack([node_ptr, graphs.edge_ptr], dim=1)  # [G + 1, 2]
     counts = torch.cat([starts.diff(dim=0), starts.new_zeros(1, 2)])
@@ -196,17 +196,17 @@ def _structure(graphs: PackedGraphs) -> tuple[Tensor, Tensor, Tensor, Tensor, in
 
 
 def _starts(degree: Tensor) -> Tensor:
-    """[N + 1] how many edges the nodes before each have."""
+    """[N + 1] number of edges of all nodes before each node."""
     return torch.nn.functional.pad(degree.cumsum(0), (1, 0))
 
 
 def _finite_row(graphs: PackedGraphs, level: str) -> int:
-    """A node or edge whose features are finite: padding repeats it, and must not bring a NaN in."""
+    """Index of a node or edge with finite features: padding repeats it and must not introduce NaN."""
     name = {"node": "x", "edge": "edge_attr"}[level]
     column = graphs.columns.get(name)
     if column is None or column.level != level or not column.values.is_floating_point() or not column.values.numel():
         return 0
     finite = column.values.flatten(1).isfinite().all(1) if column.values.dim() > 1 else column.values.isfinite()
     if not bool(finite.any()):
-        raise DataError(f"a {level} with finite features", "none", "look for NaN and infinity in the data")
+        raise DataError(f"a {level} with finite features", "none", "check the data for NaN and infinity")
     return int(finite.int().argmax())

@@ -1,6 +1,6 @@
-"""Subgraphs around seed nodes, for training on a graph that does not fit as a whole.
+"""Neighbour sampling: subgraphs around seed nodes, for training on a graph that is too large for one step.
 
-Letters: N nodes of the graph; S seeds, M nodes of a sample; F nodes of a hop; k the hop's fanout.
+Letters: N nodes of the graph; S seeds and M nodes of a sample; F nodes of a hop; k the fanout of a hop.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ from lrga.errors import DataError, OptionError
 
 
 class NeighborSampler:
-    """Draws subgraphs: seed nodes, some of their in-neighbours, some in-neighbours of those, and so on.
+    """Samples subgraphs: seed nodes, some of their in-neighbours, some in-neighbours of those, and so on.
 
-    A node that is found is expanded once, in the hop after that in which it was found: ``min(k, degree)`` of the edges
-    that end in it are drawn uniformly, without replacement. The nodes of the last hop are not expanded.
+    Each node is expanded once, in the hop after the one in which it was found: ``min(k, degree)`` of its incoming edges
+    are drawn uniformly without replacement. The nodes of the last hop are not expanded.
 
-    GCN divides by degrees. The :attr:`~PackedBatch.edges` of a sample carry factors with which its sum over the drawn
-    edges is an unbiased estimate of that over all edges of the graph.
+    GCN divides by degrees. The :attr:`~PackedBatch.edges` of a sample contain factors that make its sum over the drawn
+    edges an unbiased estimate of the sum over all edges of the graph.
 
     Args:
         graph: One graph, on any device; samples are drawn there.
-        fanouts: The k of each hop, -1 for all edges. A network of L layers uses L hops.
+        fanouts: k for each hop, -1 for all edges. A network of L layers uses L hops.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -40,21 +40,21 @@ class NeighborSampler:
 
     def __init__(self, graph: PackedGraphs, fanouts: Sequence[int]) -> None:
         if len(graph) != 1:
-            raise DataError("one graph to sample neighbours in", f"{len(graph)} graphs", "train on whole graphs")
+            raise DataError("one graph to sample neighbours from", f"{len(graph)} graphs", "train on whole graphs")
         self.graph, self.fanouts = graph, check_fanouts(fanouts)
         self._in_ptr = pointer(graph.in_degree)
         self._place = torch.full((graph.num_nodes,), -1, device=graph.device)  # [N] row of a node in the sample
 
     def sample(self, seeds: Tensor, generator: torch.Generator | None = None) -> PackedBatch:
-        """The sample around ``seeds``, different node numbers ``[S]``; the same for the same generator.
+        """Samples a subgraph around ``seeds``, distinct node numbers ``[S]``; reproducible with a generator.
 
         Args:
-            seeds: Their rows come first, in this order.
-            generator: On the device of the graph; PyTorch's own by default.
+            seeds: The seeds; their rows come first, in this order.
+            generator: Generator on the device of the graph; PyTorch's default generator by default.
 
         Returns:
-            One graph of M nodes with the drawn edges; ``num_seeds`` is S and ``attribute("n_id")`` has the numbers of
-            the nodes in the whole graph.
+            One graph of M nodes with the sampled edges; ``num_seeds`` is S and ``attribute("n_id")`` holds the numbers
+            of the nodes in the whole graph.
         """
         graph, place = self.graph, self._place
         nodes = found = self._checked(seeds)
@@ -71,24 +71,24 @@ class NeighborSampler:
         edges = torch.cat(rows)
         source = place[take(graph.source, edges).long()]
         place[nodes] = -1
-        degree = torch.cat([*degrees, torch.zeros_like(found)])  # hops follow each other: sorted by target
+        degree = torch.cat([*degrees, torch.zeros_like(found)])  # consecutive hops: sorted by target
         return self._batch(nodes, edges, source, degree, seeds.numel())
 
     def _checked(self, seeds: Tensor) -> Tensor:
         nodes, count = seeds.to(self.graph.device).long(), self.graph.num_nodes
         low, high = (int(value) for value in torch.aminmax(nodes)) if nodes.numel() else (-1, -1)
         if low < 0 or high >= count or torch.unique(nodes).numel() < nodes.numel():
-            expected = f"different seed nodes between 0 and {count - 1}"
-            raise DataError(expected, f"{nodes.numel()} seeds from {low} to {high}", "name each seed once")
+            expected = f"distinct seed nodes between 0 and {count - 1}"
+            raise DataError(expected, f"{nodes.numel()} seeds from {low} to {high}", "pass each seed once")
         return nodes
 
     def _draw(self, nodes: Tensor, fanout: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """Edges that end in ``nodes`` ``[F]``, those of one node after those of another, and how many of each."""
+        """Draws incoming edges of ``nodes`` ``[F]``, ordered by node, and returns the number of edges of each node."""
         begin = self._in_ptr[nodes]
         degree = self._in_ptr[nodes + 1] - begin
         if fanout < 0:
             return torch.as_tensor(Selection(self._in_ptr, nodes).rows).long(), degree
-        # Floyd: the subset grows by a random number up to `last`, or by `last` itself where that is in it already.
+        # Floyd's algorithm: add a random number up to `last` to the subset, or `last` itself if it is already in it.
         chosen = torch.arange(fanout, device=nodes.device).repeat(nodes.numel(), 1)  # [F, k]
         is_subset = degree > fanout
         for column in range(fanout):
@@ -138,7 +138,7 @@ def from_neighbor_batch(data: Any) -> PackedBatch:
     seeds = data.get("batch_size")
     if not isinstance(seeds, int) or not 1 <= seeds <= data.num_nodes:
         expected = f"batch_size, the number of seeds, from 1 to {data.num_nodes}"
-        raise DataError(expected, repr(seeds), "pass what a NeighborLoader gives")
+        raise DataError(expected, repr(seeds), "pass a batch of a NeighborLoader")
     names = ("x", "edge_index", "edge_attr", "y", "node_encoding", "edge_encoding")
     known = {key: data[key] for key in names if key in data}
     packed = PackedGraphs.from_data_list([Data(**known, num_nodes=data.num_nodes).cpu()], y_level="node")
@@ -146,9 +146,9 @@ def from_neighbor_batch(data: Any) -> PackedBatch:
 
 
 def check_fanouts(fanouts: Any) -> list[int]:
-    """``fanouts`` as a list of one or more integers, each at least 1, or -1."""
+    """Checks ``fanouts``: one or more integers, each at least 1, or -1."""
     good = isinstance(fanouts, Sequence) and not isinstance(fanouts, str) and len(fanouts) > 0
     if not good or not all(type(k) is int and (k > 0 or k == -1) for k in fanouts):
-        remedy = "pass for example [10, 5]; -1 takes all neighbours"
+        remedy = "pass for example [10, 5]; -1 uses all neighbours"
         raise OptionError("fanouts, an integer above 0 or -1 for each hop", repr(fanouts), remedy)
     return list(fanouts)

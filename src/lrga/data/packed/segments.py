@@ -1,4 +1,4 @@
-"""Index arithmetic over flat tensors made of one segment after another; a GPU is never asked for a number."""
+"""Index arithmetic over flat tensors of consecutive segments, without synchronising a GPU."""
 
 from functools import cached_property
 
@@ -8,18 +8,18 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
-# What safetensors stores.
+# Types that safetensors can store.
 DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (torch.bool, torch.uint8, *_SIGNED, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 }
 
 Rows = slice | Tensor
-"""Which rows to take: a slice where they are consecutive, else their indices [R]."""
+"""Rows to select: a slice if they are consecutive, else their indices [R]."""
 
 
 def narrow(values: Tensor) -> Tensor:
-    """The same integers in the smallest type that holds them; other tensors as they are.
+    """The same integers in the smallest type that can hold them; other tensors are returned unchanged.
 
     Example:
         >>> narrow(torch.tensor([0, 255])).dtype
@@ -35,62 +35,42 @@ def narrow(values: Tensor) -> Tensor:
 
 
 def take(values: Tensor, rows: Rows) -> Tensor:
-    """Those rows of ``values``; a view where they are consecutive."""
+    """Selects rows of ``values``; a view if they are consecutive."""
     return values[rows] if isinstance(rows, slice) else values.index_select(0, rows)
 
 
 def repeat(values: Tensor, counts: Tensor, total: int) -> Tensor:
-    """``values[i]`` repeated ``counts[i]`` times, for all i in turn, [total]; ``total`` is the sum of ``counts``."""
+    """Repeats ``values[i]`` ``counts[i]`` times, for all i, [total]; ``total`` is the sum of ``counts``."""
     if not values.is_cpu:
         return torch.repeat_interleave(values, counts.long(), output_size=total)
-    return torch.from_numpy(values.numpy().repeat(counts.numpy()))  # several times as fast
+    return torch.from_numpy(values.numpy().repeat(counts.numpy()))  # several times faster
 
 
 def numbers_repeated(counts: Tensor, total: int) -> Tensor:
-    """0 ``counts[0]`` times, 1 ``counts[1]`` times, …: the segment of each row, [total] int64."""
+    """The segment of each row, [total] int64: 0 repeated ``counts[0]`` times, 1 ``counts[1]`` times, …"""
     if not counts.is_cpu:
         return torch.repeat_interleave(counts.long(), output_size=total)
     return repeat(torch.arange(counts.numel()), counts, total)
 
 
-def edge_ends(source: Tensor, edge_ptr: Tensor, node_ptr: Tensor, in_degree: Tensor) -> Tensor:
-    """``edge_index`` [2, E] int64 of graphs side by side.
-
-    Args:
-        source: [E] sources, counted inside each graph, edges sorted by target.
-        edge_ptr: [G + 1] where each graph's edges begin.
-        node_ptr: [G + 1] where each graph's nodes begin.
-        in_degree: [N] number of edges that end at each node.
-
-    Example:
-        >>> ends = edge_ends(
-        ...     torch.tensor([1, 0, 0]), torch.tensor([0, 2, 3]), torch.tensor([0, 2, 3]), torch.tensor([1, 1, 1])
-        ... )
-        >>> ends.tolist()
-        [[1, 0, 2], [0, 1, 2]]
-    """
-    targets = numbers_repeated(in_degree, source.numel())
-    return torch.stack((repeat(node_ptr[:-1], edge_ptr.diff(), source.numel()).add_(source), targets))
-
-
 def pointer(counts: Tensor) -> Tensor:
-    """[G + 1] int64: where each of G consecutive segments begins, and the end of the last."""
+    """Offsets [G + 1] int64 of G consecutive segments: the begin of each, and the end of the last."""
     return torch.nn.functional.pad(counts.cumsum(0, dtype=torch.int64), (1, 0))
 
 
 class Selection:
-    """Chosen segments of a flat tensor, one after the other.
+    """Selected segments of a flat tensor, concatenated.
 
     Args:
-        ptr: [G + 1], where each segment begins.
-        chosen: Which segments, in which order.
-        host_ptr: The same as ``ptr`` on the CPU, if there is such a copy: a GPU is then not asked for numbers.
-        host_chosen: The same as ``chosen`` on the CPU, with ``host_ptr``.
+        ptr: [G + 1] offsets of the segments.
+        chosen: The selected segments, in order.
+        host_ptr: A copy of ``ptr`` on the CPU, if any; it avoids synchronising a GPU.
+        host_chosen: A copy of ``chosen`` on the CPU, with ``host_ptr``.
 
     Attributes:
-        counts: How many rows each chosen segment has.
-        ptr: Where each begins in the result.
-        total: How many rows there are together.
+        counts: Number of rows of each selected segment.
+        ptr: Offsets of the segments in the result.
+        total: Total number of rows.
 
     Example:
         >>> selection = Selection(torch.tensor([0, 2, 5, 6]), torch.tensor([2, 0]))
@@ -119,7 +99,7 @@ class Selection:
 
     @cached_property
     def rows(self) -> Rows:
-        """The rows, a slice where they are consecutive; numbered when first asked for."""
+        """The rows, a slice if they are consecutive; computed on first use."""
         if self._first is not None:
             return slice(self._first, self._first + self.total)
         shift = repeat(self._begins - self.ptr[:-1], self.counts, self.total)
@@ -127,15 +107,15 @@ class Selection:
 
 
 def order_by(ends: Tensor, edge_ptr: Tensor, node_ptr: Tensor) -> tuple[Tensor, Tensor]:
-    """Order of each graph's edges by ``ends``, and how many edges each node has.
+    """Sorts each graph's edges by ``ends``, and counts the edges of each node.
 
     Args:
-        ends: [E] one end of each edge, counted inside its graph.
-        edge_ptr: [G + 1] edges of each graph.
-        node_ptr: [G + 1] nodes of each graph.
+        ends: [E] one end of each edge, numbered inside its graph.
+        edge_ptr: [G + 1] offsets of the edges of each graph.
+        node_ptr: [G + 1] offsets of the nodes of each graph.
 
     Returns:
-        ``order`` [E], counted inside the graph: entry k of a graph is the edge that comes k-th; ``degree`` [N].
+        ``order`` [E], numbered inside the graph: entry k of a graph is its k-th edge in sorted order; ``degree`` [N].
 
     Example:
         >>> order, degree = order_by(torch.tensor([1, 0, 1]), torch.tensor([0, 3]), torch.tensor([0, 2]))
@@ -145,7 +125,7 @@ def order_by(ends: Tensor, edge_ptr: Tensor, node_ptr: Tensor) -> tuple[Tensor, 
     counts, total = edge_ptr.diff(), ends.numel()
     keys = repeat(node_ptr[:-1], counts, total).add_(ends)
     if ends.is_cpu:
-        # A matrix of one row with a column for each node: the change from rows to columns is a counting sort.
+        # A matrix with one row and a column per node: converting from CSR to CSC is a counting sort.
         numbers = np.arange(total, dtype=np.int64 if total >= 1 << 31 else np.int32)
         by_node = csr_matrix((numbers, keys.numpy(), [0, total]), shape=(1, int(node_ptr[-1]))).tocsc()
         order, degree = torch.from_numpy(by_node.data), torch.from_numpy(np.diff(by_node.indptr).astype(np.int64))

@@ -1,4 +1,4 @@
-"""A packed set in one ``safetensors`` file: tensors as they lie in memory, everything else as JSON in its header."""
+"""A packed set in one ``safetensors`` file: the tensors as in memory, everything else as JSON in the header."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,8 @@ from torch import Tensor
 
 from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.data.packed.segments import DTYPES, narrow, pointer
-from lrga.errors import DataError, LRGAError
+from lrga.errors import DataError
+from lrga.io.limits import reading
 from lrga.io.safetensors import load_data, save_data
 
 FORMAT = 1
@@ -43,16 +44,10 @@ def save_packed(packed: PackedGraphs, path: Path) -> None:
 
 
 def load_packed(path: Path) -> PackedGraphs:
-    """Reads what :func:`save_packed` wrote."""
+    """Reads a file of :func:`save_packed`."""
     tensors, header = load_data(path, key=HEADER, version=FORMAT, what="a packed set of graphs")
-    try:
-        packed = _assemble(header, tensors)
-        _check(packed, path)
-        return packed
-    except LRGAError:
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, IndexError) as error:
-        raise DataError(f"a packed set of graphs in {path}", f"a file without {error}", "build it again") from error
+    with reading(path, "a packed set of graphs in", remedy="build it again"):
+        return _assemble(header, tensors)
 
 
 def _assemble(header: dict[str, Any], tensors: dict[str, Tensor]) -> PackedGraphs:
@@ -75,27 +70,6 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Tensor]) -> PackedGraph
     )
 
 
-def _check(packed: PackedGraphs, path: Path) -> None:
-    """Lengths and the range of node numbers; all else is the checksum's business."""
-    rows = {"node": packed.num_nodes, "edge": packed.num_edges, "graph": len(packed)}
-    found = {"source": ("edge", packed.source), "in_degree": ("node", packed.in_degree)}
-    found |= {name: (column.level, column.values) for name, column in packed.columns.items()}
-    if packed.edge_order is not None:
-        found["edge_order"] = ("edge", packed.edge_order)
-    for name, (level, values) in found.items():
-        if values.size(0) != rows[level]:
-            raise DataError(
-                f"{name} with {rows[level]:,} rows in {path}", f"{values.size(0):,} rows", "build the data set again"
-            )
-    largest = int(packed.nodes_per_graph.max()) if len(packed) else 0
-    source = packed.source
-    if packed.num_edges and not 0 <= int(source.min()) <= int(source.max()) < largest:
-        raise DataError(f"edge indices within the nodes of {path}", "indices out of range", "build the data set again")
-    if int(packed.in_degree.sum()) != packed.num_edges:
-        got = f"{int(packed.in_degree.sum()):,}"
-        raise DataError(f"in-degrees that sum to {packed.num_edges:,} in {path}", got, "build the data set again")
-
-
 def _plain(objects: dict[str, list[Any]], path: Path) -> dict[str, list[Any]]:
     for name, values in objects.items():
         for g, value in enumerate(values):
@@ -105,9 +79,9 @@ def _plain(objects: dict[str, list[Any]], path: Path) -> dict[str, list[Any]]:
                 same = False
             if not isinstance(same, bool) or not same:
                 raise DataError(
-                    f"attributes that JSON can hold, to write {path}",
+                    f"attributes that JSON can represent, to write {path}",
                     f"{name} of graph {g}, a {type(value).__name__}",
-                    f"give {name} one shape in every graph, turn it into text or a list of numbers, or delete it",
+                    f"give {name} one shape in every graph, convert it to text or a list of numbers, or delete it",
                 )
     return objects
 

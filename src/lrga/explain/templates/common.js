@@ -1,4 +1,4 @@
-// What all pages share: their data, light and dark, charts that follow both.
+// Shared by all pages: data, light and dark mode, charts.
 "use strict";
 window.LRGA = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -7,7 +7,7 @@ window.LRGA = (() => {
   const drawn = new Set();
   const repainted = [];
 
-  // Plotly reads some HTML tags in its labels; a name must stay text.
+  // Plotly interprets some HTML tags in labels; names must stay text.
   const label = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const colour = (number) => data.colours[number % data.colours.length];
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
@@ -16,7 +16,7 @@ window.LRGA = (() => {
     return { gridcolor: css("--grid"), linecolor: css("--line"), zerolinecolor: css("--line"), automargin: true, exponentformat: "power" };
   }
 
-  // The layout in the colours of the page; what the chart itself asks for wins.
+  // The layout in the colours of the page; settings of the chart take precedence.
   function themed(layout) {
     const result = {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -30,7 +30,7 @@ window.LRGA = (() => {
     return result;
   }
 
-  // Nothing of a page goes to a server. Where fingers point or little room is, the toolbar would lie over the legend.
+  // Nothing is sent to a server. On touch screens and narrow windows, the toolbar would cover the legend.
   const cramped = window.matchMedia("(hover: none), (max-width: 40rem)").matches;
   const config = {
     responsive: true, displaylogo: false, displayModeBar: cramped ? false : "hover", showSendToCloud: false,
@@ -58,7 +58,7 @@ window.LRGA = (() => {
     repainted.forEach((redraw) => redraw());
   }
 
-  let chosen = null; // by the reader; else the system decides
+  let chosen = null; // by the reader; otherwise the system's choice
   function theme(name) {
     root.dataset.theme = name;
     repaint();
@@ -70,7 +70,7 @@ window.LRGA = (() => {
     chosen = root.dataset.theme === "dark" ? "light" : "dark";
     theme(chosen);
   });
-  // Paper is white.
+  // Printed pages are white.
   window.addEventListener("beforeprint", () => theme("light"));
   window.addEventListener("afterprint", () => theme(current()));
 

@@ -1,4 +1,4 @@
-// The explorer: a graph, a chosen node, whom it attends to.
+// The explorer: a graph, a chosen node, and the nodes it attends to.
 "use strict";
 (() => {
   const { data, label, colour, css, draw } = LRGA;
@@ -34,7 +34,7 @@
     return { x, y };
   }
 
-  // Edges by what is predicted of them, where that is the task; else in one colour.
+  // Edges are coloured by their prediction if the task is to predict edges, otherwise in one colour.
   function edgeTraces() {
     const line = (pairs, more) => ({ type: "scatter", mode: "lines", ...segments(pairs), hoverinfo: "skip", showlegend: false, ...more });
     const quiet = { opacity: data.all_edges > 500 ? 0.5 : 1, line: { color: css("--line"), width: data.all_edges > 5000 ? 0.4 : 0.8 } };
@@ -67,7 +67,7 @@
     return { color: Array.from(values, (value) => colour(value)), showscale: false };
   }
 
-  // What the colours of classes mean; of continuous ones the bar beside the graph says it.
+  // Legend of class colours; continuous colours have a colour bar.
   function key() {
     const choice = byId("colour").value;
     const names = choice === "right" ? ["right", "wrong"]
@@ -84,7 +84,7 @@
     byId("key").replaceChildren(...parts, repeat);
   }
 
-  // Read by Plotly when the pointer rests on a node; the attention in it is replaced in place, which costs no drawing.
+  // Hover texts, read by Plotly; attention values are replaced in place, without drawing again.
   const details = Array.from({ length: n }, (_, i) => [
     label(name(i)), 0, ofNodes ? label(answer(facts.label, i)) : "", ofNodes ? label(answer(facts.prediction, i)) : "",
   ]);
@@ -93,7 +93,7 @@
   let nodeTrace = 0;
 
   function strongest(count) {
-    const chosen = []; // few of many: kept sorted by insertion
+    const chosen = []; // a few of many: kept sorted by insertion
     for (let j = 0; j < n; j++) {
       const weight = state.weights[j];
       if (chosen.length === count && (count === 0 || weight <= state.weights[chosen[count - 1]])) continue;
@@ -105,7 +105,7 @@
     return chosen;
   }
 
-  // Where the attention is 0 there is no link, however few are stronger.
+  // No link is drawn for an attention of 0, even if there are fewer links than requested.
   const attended = (count) => strongest(count).filter((j) => state.weights[j] > 0);
 
   function links(chosen) {
@@ -136,7 +136,7 @@
 
   const linkCount = () => Math.max(0, Math.min(200, Math.floor(Number(byId("links").value) || 0)));
 
-  // Only what changed: the whole graph is not drawn anew for a click.
+  // Updates only what has changed: a click does not draw the whole graph again.
   function updateGraph() {
     const { color, showscale, colorscale, colorbar } = nodeColours();
     const lines = links(attended(linkCount()));
@@ -212,7 +212,7 @@
     state.node = clamp(node);
     byId("node").value = state.node;
     attend();
-    showRow(); // the numbers at once; the drawing follows, once for however many choices came meanwhile
+    showRow(); // numbers first; drawing follows once, even after several choices
     if (waiting) return;
     waiting = true;
     requestAnimationFrame(() => {
@@ -251,7 +251,7 @@
     const entropy = -values.reduce((sum, value) => sum + (value > 0 ? (value / total) * Math.log(value / total) : 0), 0);
     const kept = values.filter((value) => value > 1e-6 * values[0]).length;
     byId("spectrum-said").textContent = total > 0
-      ? `Singular values; ${kept} of κ = ${layer().rank} above 10⁻⁶ of the greatest, effective rank (exp of the entropy) ${Math.exp(entropy).toFixed(2)}.`
+      ? `Singular values; ${kept} of κ = ${layer().rank} above 10⁻⁶ of the largest, effective rank (exp of the entropy) ${Math.exp(entropy).toFixed(2)}.`
       : "All singular values are 0: this layer attends to nothing here.";
     const logarithmic = byId("log-spectrum").checked;
     const floor = values[0] * 1e-9;
@@ -294,7 +294,7 @@
     try {
       await navigator.clipboard.writeText(area.value);
     } catch {
-      area.select(); // where the browser gives no clipboard, the text stands ready
+      area.select(); // without clipboard access, the text is shown and selected
       document.execCommand("copy");
     }
   });
@@ -319,7 +319,7 @@
     choose(shownOrder[place]);
   });
   byId("matrix").on("plotly_hover", ({ points: [hit] }) => {
-    if (hit.data.z.length !== n) return; // of blocks there is no one node
+    if (hit.data.z.length !== n) return; // a block is not a single node
     const [i, j] = [shownOrder[hit.y], shownOrder[hit.x]];
     byId("matrix-value").textContent = `Node ${name(i)} to node ${name(j)}: ${row(head(), i, n, layer().rank)[j]}`;
   });

@@ -1,4 +1,4 @@
-// The attention from its factors: rows when asked for, the whole matrix in blocks.
+// Computes the attention from its factors: rows on request, the whole matrix in blocks.
 "use strict";
 LRGA.attention = (() => {
   const WHOLE = 1000; // nodes up to which every entry is shown
@@ -11,7 +11,7 @@ LRGA.attention = (() => {
     return new Kind(bytes.buffer);
   }
 
-  // Decoded once, when first looked at.
+  // Decoded on first use.
   function factors(head) {
     if (!head.decoded) head.decoded = { u: numbers(head.u, Float32Array), v: numbers(head.v, Float32Array) };
     return head.decoded;

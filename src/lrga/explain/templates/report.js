@@ -1,4 +1,4 @@
-// The page of runs: its charts, and the filters that curves and table share.
+// The report page: charts, and the filters of curves and table.
 "use strict";
 (() => {
   const { data, label, colour, draw } = LRGA;
@@ -73,11 +73,12 @@
     input.addEventListener("input", () => LRGA.tables.filter(table, extra()));
   }
 
-  // A link to a run opens its configuration.
-  const open = () => {
-    const target = location.hash.startsWith("#run-") && document.getElementById(location.hash.slice(1));
+  // A link to a run opens its configuration, also one that was followed before and closed by hand.
+  const open = (hash) => {
+    const target = hash.startsWith("#run-") && document.getElementById(hash.slice(1));
     if (target) target.open = true;
   };
-  window.addEventListener("hashchange", open);
-  open();
+  document.addEventListener("click", (event) => open(event.target.closest("a")?.hash || ""));
+  window.addEventListener("hashchange", () => open(location.hash));
+  open(location.hash);
 })();

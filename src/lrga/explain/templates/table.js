@@ -32,7 +32,7 @@ LRGA.tables = (() => {
     });
   }
 
-  // Rows with all the words that were typed, and of the values that were chosen.
+  // Rows that contain all typed words and match the chosen values.
   function filter(table, choices = {}) {
     const input = document.querySelector(`[data-filter="${table.id}"]`);
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -60,7 +60,7 @@ LRGA.tables = (() => {
       return [line(head), `|${numeric.map((n) => (n ? "---:" : "---")).join("|")}|`, ...rows.map(line)].join("\n") + "\n";
     },
     latex({ head, rows, numeric }) {
-      const names = { // [ and * at the beginning of a row would be read as arguments of the \\ before it
+      const names = { // [ and * at the start of a row would be read as arguments of the preceding \\
         "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "<": "\\textless{}",
         ">": "\\textgreater{}", "|": "\\textbar{}", "[": "{[}", "*": "{*}", "±": "$\\pm$", "κ": "$\\kappa$", "–": "--", "−": "$-$",
       };
@@ -72,7 +72,7 @@ LRGA.tables = (() => {
       ].join("\n") + "\n";
     },
     csv({ head, rows, numeric }) {
-      // A text that a spreadsheet would take for a formula gets an apostrophe, which keeps it text.
+      // Text that a spreadsheet would read as a formula gets an apostrophe, so it stays text.
       const safe = (text, number) => {
         const kept = !number && /^[=+@\-\t]/.test(text) ? `'${text}` : number ? text.replace(/,/g, "") : text;
         return /[",\n\r]/.test(kept) ? `"${kept.replace(/"/g, '""')}"` : kept;
@@ -92,7 +92,7 @@ LRGA.tables = (() => {
       await navigator.clipboard.writeText(text);
       done = true;
     } catch {
-      area.select(); // where the browser gives no clipboard, the text stands ready
+      area.select(); // without clipboard access, the text is shown and selected
       done = document.execCommand("copy");
     }
     say(table, done ? `${shown(table).length} rows copied` : "press Ctrl+C: the text below is selected");

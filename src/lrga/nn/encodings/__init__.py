@@ -1,10 +1,11 @@
-"""Positional and structural encodings: numbers that tell nodes, and edges, by where they lie in their graph.
+"""Positional and structural encodings: numbers that describe the position of a node or an edge in its graph.
 
 An encoding is written ``kind:size``:
 
-- ``"rwse:20"``: the probabilities of a random walk to be back after 1 to 20 steps, of each node;
-- ``"rrwp:16"``: the same for 16 steps, and for each edge i → j the probabilities to be at j after 1 to 16 steps from i;
-- ``"lappe:8"``: 8 eigenvectors of the normalised Laplacian, their signs flipped at random in training.
+- ``"rwse:20"``: for each node, the probability that a random walk is back after 1, 2, …, 20 steps;
+- ``"rrwp:16"``: the same for 16 steps, and for each edge i → j the probability that a walk from i is at j after 1 to 16
+  steps;
+- ``"lappe:8"``: 8 eigenvectors of the normalised Laplacian; in training their signs are flipped at random.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +44,7 @@ _COMPUTE: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class Encoding:
-    """One encoding: its kind, and how many steps or eigenvectors."""
+    """One encoding: its kind and its number of steps or eigenvectors."""
 
     kind: str
     size: int
@@ -53,12 +54,12 @@ class Encoding:
 
     @property
     def edge_columns(self) -> int:
-        """How many numbers each edge gets; each node gets ``size``."""
+        """Number of columns of the edge encoding; the node encoding has ``size`` columns."""
         return self.size if self.kind == "rrwp" else 0
 
 
 def parse_encodings(texts: str | Iterable[str] | None) -> tuple[Encoding, ...]:
-    """Encodings as people write them: ``"rwse:20"``, ``"rwse:20,lappe:8"``, or a list of such; each kind once.
+    """Parses ``"rwse:20"``, ``"rwse:20,lappe:8"`` or a list of such strings; each kind may occur once.
 
     Example:
         >>> [str(one) for one in parse_encodings(["rwse:20", "lappe:8"])]
@@ -72,7 +73,7 @@ def parse_encodings(texts: str | Iterable[str] | None) -> tuple[Encoding, ...]:
             expected = f"an encoding kind:size, kind among {', '.join(KINDS)}, size from 1 to {MAX_SIZE}"
             raise OptionError(expected, repr(word), "write for example rwse:20, rrwp:16 or lappe:8")
         if kind in [one.kind for one in found]:
-            raise OptionError(f"{kind} once", f"{word!r} beside another", "name each kind of encoding once")
+            raise OptionError(f"{kind} once", f"a second one, {word!r}", "name each kind of encoding once")
         found.append(Encoding(kind, int(size)))
     return tuple(found)
 
@@ -85,14 +86,14 @@ def encode(
     *,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[Tensor, Tensor | None]:
-    """The encodings of nodes side by side, ``[N, P]``, and those of edges, ``[E, Q]`` or ``None``.
+    """All encodings of the nodes, concatenated, ``[N, P]``, and of the edges, ``[E, Q]`` or ``None``.
 
     Args:
-        encodings: As :func:`parse_encodings` reads them.
+        encodings: See :func:`parse_encodings`.
         edge_index: ``[2, E]``.
         num_nodes: N.
         batch: Graph of each node; ``None`` is one graph.
-        dtype: Of the results.
+        dtype: Data type of the results.
 
     Example:
         >>> nodes, edges = encode("rrwp:4,lappe:2", torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
@@ -110,12 +111,12 @@ def encode(
 
 
 class EncodingEmbedding(nn.Module):
-    """Encodings to hidden features: BatchNorm, then a linear map; eigenvectors are flipped at random in training.
+    """Maps encodings to hidden features by BatchNorm and a linear map; flips eigenvectors at random in training.
 
     Args:
-        encodings: As :func:`parse_encodings` reads them.
+        encodings: See :func:`parse_encodings`.
         out_channels: Width of the result, which is added to the encoded features.
-        level: ``"node"`` or ``"edge"``: whose encodings.
+        level: ``"node"`` or ``"edge"``.
 
     Example:
         >>> embedding = EncodingEmbedding(["rwse:4"], 8)
@@ -141,12 +142,12 @@ class EncodingEmbedding(nn.Module):
         reset(self.lin)
 
     def forward(self, values: Tensor | None, segments: Segments, count: Tensor | None = None) -> Tensor:
-        """Embeds.
+        """Embeds encodings.
 
         Args:
             values: ``[N, P]`` of nodes, ``[E, Q]`` of edges.
-            segments: Nodes by graph: the eigenvectors of one graph are flipped together.
-            count: In a batch of fixed capacity, how many rows are real.
+            segments: Nodes by graph: an eigenvector of a graph has one sign for all its nodes.
+            count: Number of real rows of a padded batch.
         """
         if values is None or values.dim() != 2 or values.size(1) != self.in_channels:
             names = ", ".join(map(str, self.encodings))
@@ -161,7 +162,7 @@ class EncodingEmbedding(nn.Module):
         return apply_linear(self.lin, normalize(self.norm, values, count=count))
 
     def _signs(self, segments: Segments, values: Tensor) -> Tensor:
-        """Random signs of the eigenvectors of each graph, ones elsewhere, ``[N, P]``; reads no value."""
+        """Random signs for the eigenvectors of each graph, ones for other encodings: ``[N, P]``. Reads no value."""
         shape = (segments.num_graphs, self.in_channels)
         flip = (torch.rand(shape, device=values.device) < 0.5) & self.signed
         signs = 1.0 - 2.0 * flip.to(values.dtype)

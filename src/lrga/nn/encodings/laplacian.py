@@ -1,13 +1,12 @@
 r"""Eigenvectors of the normalised Laplacian, :math:`L = I - D^{-1/2} A D^{-1/2}`.
 
-Edges count in both directions, loops do not. The eigenvector of the least eigenvalue is left out, those of the next k
-are the encoding; where a graph has fewer, the rest is zero.
+Edges count in both directions, self-loops are ignored. The eigenvector of the smallest eigenvalue is left out; the next
+k are the encoding. If a graph has fewer, the remaining columns are zero.
 
-An eigenvector is defined up to its sign: stored vectors have their entry of greatest magnitude (of several the first)
+An eigenvector is defined up to its sign. In stored vectors the entry of largest magnitude (the first of several) is
 positive, and :class:`~lrga.nn.encodings.EncodingEmbedding` flips each vector of each graph at random in training. The
-eigenvectors of an eigenvalue that occurs several times (in symmetric or unconnected graphs) are defined up to a
-rotation, which no choice of signs removes: which of them come out is the same in every run on one machine, and may
-differ with another version of LAPACK.
+eigenvectors of a repeated eigenvalue (in symmetric or unconnected graphs) are defined up to a rotation, which sign
+flips do not cover. They are the same in every run on one machine, but may differ with another version of LAPACK.
 """
 
 import numpy as np
@@ -18,7 +17,7 @@ from lrga.checks import check_count
 from lrga.errors import DataError
 from lrga.nn.encodings.walks import MAX_DENSE_NODES, EqualSizes, graphs_of_equal_size
 
-_TIE = 1e-6  # magnitudes that differ by less are equal where a sign is chosen
+_TIE = 1e-6  # magnitudes that differ by less count as equal when a sign is chosen
 
 
 @torch.no_grad()
@@ -30,17 +29,17 @@ def laplacian_encoding(
     *,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """The eigenvectors of the second least, third least, … eigenvalue of each graph's normalised Laplacian.
+    """The eigenvectors of the second smallest, third smallest, … eigenvalue of each graph's normalised Laplacian.
 
     Args:
         edge_index: ``[2, E]``.
         num_nodes: N.
-        size: k, how many eigenvectors.
+        size: k, the number of eigenvectors.
         batch: Graph of each node, in any order; ``None`` is one graph.
-        dtype: Of the result; the computation is in float64.
+        dtype: Data type of the result; the computation uses float64.
 
     Returns:
-        ``[N, k]``, up to signs those of PyG's ``AddLaplacianEigenvectorPE`` where eigenvalues are distinct.
+        ``[N, k]``: the result of PyG's ``AddLaplacianEigenvectorPE`` up to signs, if the eigenvalues are distinct.
 
     Example:
         >>> vectors = laplacian_encoding(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, size=1)
@@ -57,7 +56,7 @@ def laplacian_encoding(
 
 
 def _dense(group: EqualSizes) -> Tensor:
-    """All eigenvectors of each graph as columns, ``[B, n, n]``, those of small eigenvalues first."""
+    """All eigenvectors of each graph as columns, ``[B, n, n]``, by increasing eigenvalue."""
     adjacency = group.adjacency()
     adjacency = (adjacency + adjacency.transpose(1, 2)) / 2
     adjacency.diagonal(dim1=1, dim2=2).zero_()
@@ -69,7 +68,7 @@ def _dense(group: EqualSizes) -> Tensor:
 
 
 def _sparse(group: EqualSizes, size: int) -> Tensor:
-    """The same of one large graph, the first ``size + 1``, by Lanczos iterations on a CPU from a fixed start."""
+    """The first ``size + 1`` eigenvectors of one large graph, by Lanczos iterations on a CPU from a fixed start."""
     from scipy.sparse import coo_matrix, diags
     from scipy.sparse.linalg import ArpackError, eigsh
 
@@ -81,12 +80,12 @@ def _sparse(group: EqualSizes, size: int) -> Tensor:
     degree = np.asarray(adjacency.sum(1)).ravel()
     root = diags(np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0))
     start = np.random.default_rng(0).standard_normal(group.size)
-    try:  # the greatest eigenvalues of I - L, which converge sooner than the least of L
+    try:  # the largest eigenvalues of I - L converge sooner than the smallest of L
         values, vectors = eigsh(root @ adjacency @ root, k=size + 1, which="LA", v0=start)
     except ArpackError as error:
         got = f"no convergence in a graph of {group.size:,} nodes ({error})"
         raise DataError(
-            "eigenvectors of the Laplacian", got, "take fewer of them, or rwse in place of lappe"
+            "eigenvectors of the Laplacian", got, "use fewer eigenvectors, or rwse instead of lappe"
         ) from error
     in_order = np.ascontiguousarray(vectors[:, np.argsort(-values, kind="stable")])
     return torch.from_numpy(in_order).to(group.nodes.device).unsqueeze(0)

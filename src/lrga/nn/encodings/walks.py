@@ -1,8 +1,8 @@
 r"""Random-walk encodings: the probabilities :math:`P, P^2, \dots, P^k` on the diagonal and on the edges.
 
-:math:`P = D^{-1} A` is the matrix of a walk that leaves a node by one of its edges, each with equal probability;
-parallel edges count as often as they occur, and a walk ends where no edge begins. Powers are computed in float64 as
-defined: nothing is sampled, and walks may take any path between the two ends of an edge.
+:math:`P = D^{-1} A` is the transition matrix of a walk that leaves a node by one of its outgoing edges with equal
+probability. Parallel edges count separately, and a walk ends at a node without outgoing edges. Powers are exact, in
+float64: nothing is sampled.
 
 Letters: N nodes, E edges, G graphs, n nodes and m edges of one graph, B graphs of equal size, k steps.
 """
@@ -18,8 +18,8 @@ from lrga.errors import BatchError
 from lrga.ops.neighbors.edges import EdgeLayout, check_edge_index
 from lrga.ops.neighbors.reduce import sum_sources
 
-MAX_DENSE_NODES = 2048  # graphs up to this size are matrices, larger ones are walked from blocks of nodes
-MAX_ENTRIES = 1 << 23  # of the matrices, or of the block, that are in memory at once
+MAX_DENSE_NODES = 2048  # larger graphs are processed from blocks of start nodes instead of as matrices
+MAX_ENTRIES = 1 << 23  # of the matrices, or of the block, in memory at once
 
 
 def random_walk_encoding(
@@ -37,10 +37,10 @@ def random_walk_encoding(
         num_nodes: N.
         steps: k.
         batch: Graph of each node, in any order; ``None`` is one graph. A graph's numbers do not depend on the others.
-        dtype: Of the result.
+        dtype: Data type of the result.
 
     Returns:
-        ``[N, k]``, the numbers of PyG's ``AddRandomWalkPE`` (which counts parallel edges once in the matrix).
+        ``[N, k]``, equal to PyG's ``AddRandomWalkPE`` except that PyG counts parallel edges once.
 
     Example:
         >>> random_walk_encoding(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, steps=2).tolist()
@@ -59,13 +59,13 @@ def relative_walk_encoding(
 ) -> tuple[Tensor, Tensor]:
     r"""RRWP on existing edges: :math:`(P^t)_{ij}` for t = 1 … k, on the diagonal and for each edge i → j.
 
-    GRIT (arXiv 2305.17589) has these numbers for all pairs; here are those of nodes and edges, O((N + E) k) in memory.
-    The arguments are those of :func:`random_walk_encoding`. The powers themselves need, for a graph of at most 2,048
-    nodes, matrices of n² entries, some graphs at a time, and O(k n³) time; for a larger one O(k n m) time and blocks of
-    n × b entries. Each such buffer has at most 64 MB, and two or three exist at a time.
+    GRIT (arXiv 2305.17589) uses these numbers for all pairs; this function returns only those of nodes and edges, in
+    O((N + E) k) memory. The arguments are those of :func:`random_walk_encoding`. The powers of a graph with at most
+    2,048 nodes take matrices of n² entries and O(k n³) time; a larger graph takes blocks of n × b entries and O(k n m)
+    time. Two or three such buffers of at most 64 MB exist at a time.
 
     Returns:
-        ``[N, k]``, the diagonal, and ``[E, k]`` in the order of the edges.
+        ``[N, k]`` (the diagonal) and ``[E, k]`` in the order of the edges.
 
     Example:
         >>> nodes, edges = relative_walk_encoding(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, steps=3)
@@ -92,14 +92,14 @@ def walk_probabilities(
 
 @dataclass(frozen=True)
 class EqualSizes:
-    """B graphs of n nodes each: no padding, so that a graph's numbers are the same alone and among others.
+    """B graphs of n nodes each, without padding, so a graph's result does not depend on the other graphs.
 
     Attributes:
         nodes: ``[B, n]``, the numbers of their nodes.
         edges: ``[M]``, the numbers of their edges.
         graph: ``[M]``, the graph of each edge, from 0 to B - 1.
-        source: ``[M]``, where it begins, from 0 to n - 1.
-        target: ``[M]``, where it ends.
+        source: ``[M]``, the source node of each edge, from 0 to n - 1.
+        target: ``[M]``, the target node of each edge.
     """
 
     nodes: Tensor
@@ -114,7 +114,7 @@ class EqualSizes:
         return self.nodes.size(1)
 
     def adjacency(self) -> Tensor:
-        """How many edges lead from each node to each, ``[B, n, n]`` float64."""
+        """Number of edges between each pair of nodes, ``[B, n, n]`` float64."""
         count, size = self.nodes.shape
         matrix = torch.zeros(count, size, size, dtype=torch.float64, device=self.nodes.device)
         ones = torch.ones(self.graph.size(0), dtype=torch.float64, device=self.nodes.device)
@@ -122,7 +122,7 @@ class EqualSizes:
 
 
 def graphs_of_equal_size(edge_index: Tensor, num_nodes: int, batch: Tensor | None = None) -> Iterator[EqualSizes]:
-    """All graphs of a batch that have an edge, those of equal size together, as many as fit in :data:`MAX_ENTRIES`."""
+    """All graphs of a batch that have an edge, grouped by size, in groups of at most :data:`MAX_ENTRIES` entries."""
     check_edge_index(edge_index, num_nodes)
     device = edge_index.device
     if batch is None:
@@ -132,9 +132,9 @@ def graphs_of_equal_size(edge_index: Tensor, num_nodes: int, batch: Tensor | Non
         return
     batch, order = torch.sort(batch.long(), stable=True)
     counts = torch.bincount(batch)
-    begin = counts.cumsum(0) - counts  # [G] place of each graph's first node in `order`
+    begin = counts.cumsum(0) - counts  # [G] position of each graph's first node in `order`
     place = torch.empty_like(order)
-    place[order] = torch.arange(num_nodes, device=device) - begin[batch]  # of each node within its graph
+    place[order] = torch.arange(num_nodes, device=device) - begin[batch]  # index of each node within its graph
     graph_of = torch.empty_like(order).index_copy_(0, order, batch)
     source, target = edge_index.long()
     edge_graph = graph_of[source]
@@ -179,7 +179,7 @@ def _walk_matrices(group: EqualSizes, on_nodes: Tensor, on_edges: Tensor, steps:
 
 
 def _walk_blocks(group: EqualSizes, on_nodes: Tensor, on_edges: Tensor, steps: int) -> None:
-    """One large graph: walks from a block of nodes at a time, each step a sum over the edges."""
+    """One large graph: walks from a block of start nodes at a time; each step is a sum over the edges."""
     (nodes,), size, device = group.nodes, group.size, group.nodes.device
     layout, _ = EdgeLayout.from_edge_index(torch.stack([group.source, group.target]), size, check=False)
     leave = layout.out_degree.clamp(min=1).double().reciprocal()

@@ -1,4 +1,4 @@
-"""What the five layers of the benchmark have in common."""
+"""The base class of the benchmark's layers."""
 
 from typing import Any, Self
 
@@ -17,20 +17,20 @@ PRESETS = ("2022", "2020")
 
 
 class BenchmarkLayer(nn.Module):
-    """Base of the benchmark's layers: widths, preset, residual, normalisation, dropout.
+    """Base class of the benchmark's layers: widths, preset, residual, normalisation, dropout.
 
     Args:
         in_channels: Width of x.
-        out_channels: Width of the result. The residual needs both to be equal and is left out otherwise.
-        preset: ``"2022"``, the layers of the later leaderboard, or ``"2020"``, those of June 2020, which multiply the
+        out_channels: Width of the result. The residual is only used if both widths are equal.
+        preset: ``"2022"``: the layers of the later leaderboard; ``"2020"``: those of June 2020, which multiply the
             convolution's result by 1/√n ("graph norm").
-        dropout: Probability of dropout; the layers differ in where it acts.
+        dropout: Probability of dropout; where it is applied depends on the layer.
         residual: Whether x is added.
         batch_norm: Whether the convolution's result is normalised.
     """
 
-    is_convolution = False  # whether the convolution's result is returned as it is, see as_convolution
-    is_partitioned = False  # lrga.distributed.partition_model sets it: edges are then those of one rank's part
+    is_convolution = False  # True: the convolution's result is returned unchanged, see as_convolution
+    is_partitioned = False  # set by lrga.distributed.partition_model: edges then belong to one rank's part
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class BenchmarkLayer(nn.Module):
         dropout: float = 0.0,
         residual: bool = True,
         batch_norm: bool = True,
+        **options: Any,
     ) -> None:
         super().__init__()
         check_count("in_channels", in_channels, minimum=1)
@@ -50,20 +51,35 @@ class BenchmarkLayer(nn.Module):
         self.in_channels, self.out_channels, self.preset = in_channels, out_channels, preset
         self.dropout, self.residual = float(dropout), residual and in_channels == out_channels
         self.norm = BatchNorm(out_channels) if batch_norm else None
-        self._make_parameters(in_channels, out_channels)
+        self._make_parameters(in_channels, out_channels, **options)
 
     def _make_parameters(self, in_channels: int, out_channels: int) -> None:
-        """Makes what a layer has beside the norm; one with further options has its own ``__init__`` instead."""
+        """Creates the parameters other than the norm's, given the options that only this layer has."""
 
     def reset_parameters(self) -> None:
         """Reinitialises all parameters as in the preset's version of the benchmark."""
         for module in self.children():
             reset(module)
 
-    def as_convolution(self) -> Self:
-        """This layer, changed: it returns what it convolves, without norm, activation, residual and dropout after it.
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Edges,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | Segments | None = None,
+        num_graphs: int | None = None,
+    ) -> Tensor:
+        """Convolves. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` if x has several graphs."""
+        edges = self._edges(edge_index, x)
+        return self._finish(x, self._convolve(x, edges), edges, batch, num_graphs)
 
-        Edge features are updated as before.
+    def _convolve(self, x: Tensor, edges: Edges) -> Tensor:
+        """The convolution; a layer that also returns edge features defines ``forward`` instead."""
+        raise NotImplementedError
+
+    def as_convolution(self) -> Self:
+        """Changes this layer in place to return the result of its convolution, without norm, activation, residual and
+        dropout. Edge features are updated as before.
         """
         self.is_convolution, self.norm = True, None
         return self
@@ -79,7 +95,7 @@ class BenchmarkLayer(nn.Module):
             raise ShapeError(
                 f"edge_attr of shape {wanted}, one row per edge",
                 "None" if edge_attr is None else f"shape {list(edge_attr.shape)}",
-                "encode the edge features first, torch.ones(E, 1) where there are none",
+                "encode the edge features first; without edge features encode torch.ones(E, 1)",
             )
         return edge_attr
 
@@ -94,7 +110,7 @@ class BenchmarkLayer(nn.Module):
         after: str | None = None,
         residual: Tensor | None = None,
     ) -> Tensor:
-        """Graph norm, where the preset has it, and batch norm, with the activation and the residual beside it."""
+        """Graph norm (if the preset has it) and batch norm, fused with activation and residual."""
         if self.is_convolution:
             return h
         if self.preset == "2020":
@@ -104,11 +120,9 @@ class BenchmarkLayer(nn.Module):
     def _finish(
         self, x: Tensor, h: Tensor, edges: Edges, batch: Tensor | Segments | None, num_graphs: int | None
     ) -> Tensor:
-        """Both norms, ReLU, residual and dropout, the end of all layers but GAT's and SAGE's."""
-        if self.is_convolution:
-            return h
+        """Both norms, ReLU, residual and dropout: the end of all layers except GAT and SAGE."""
         h = self._normalize(h, edges, batch, num_graphs, after="relu", residual=x if self.residual else None)
-        return F.dropout(h, self.dropout, self.training)
+        return h if self.is_convolution else F.dropout(h, self.dropout, self.training)
 
     def extra_repr(self) -> str:
         return f"preset={self.preset!r}, residual={self.residual}, dropout={self.dropout}"

@@ -16,7 +16,7 @@ NEGATIVE_SLOPE = {"2022": 0.2, "2020": 0.01}
 
 
 class GATLayer(BenchmarkLayer):
-    r"""Attention over the in-neighbours → BatchNorm → ELU → residual, heads side by side.
+    r"""Attention over the in-neighbours → BatchNorm → ELU → residual; the heads are concatenated.
 
     .. math::
         h_i = \sum_{j \to i} \alpha_{ji} W x_j, \qquad
@@ -28,7 +28,7 @@ class GATLayer(BenchmarkLayer):
 
     Args:
         in_channels: Width of x.
-        out_channels: Width of each head, so that the result is ``heads * out_channels`` wide.
+        out_channels: Width of each head; the result has ``heads * out_channels`` columns.
         heads: Number of heads.
 
     Shapes:
@@ -72,26 +72,21 @@ class GATLayer(BenchmarkLayer):
             else:
                 nn.init.uniform_(attention, -bound, bound)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Edges,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | Segments | None = None,
-        num_graphs: int | None = None,
-    ) -> Tensor:
-        """Attends. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
-        edges = self._edges(edge_index, x)
+    def _convolve(self, x: Tensor, edges: Edges) -> Tensor:
         inputs = F.dropout(x, self.dropout, self.training) if self.preset == "2022" else x
         z = with_sources(edges, apply_linear(self.lin, inputs)).view(-1, self.heads, self.out_channels)  # [S, H, C]
         by_source, by_target = node_scores(z, self.att_source, self.att_target)  # [S, H]
         by_target = by_target if z.size(0) == x.size(0) else by_target[: x.size(0)]  # [T, H]
         dropout, slope = self.dropout if self.training else 0.0, NEGATIVE_SLOPE[self.preset]
-        h = attention_sum(z, by_source, by_target, edges, negative_slope=slope, dropout=dropout)
-        residual = x if self.residual else None
+        return attention_sum(z, by_source, by_target, edges, negative_slope=slope, dropout=dropout).flatten(1)
+
+    def _finish(
+        self, x: Tensor, h: Tensor, edges: Edges, batch: Tensor | Segments | None, num_graphs: int | None
+    ) -> Tensor:
+        dropout, residual = self.dropout if self.training else 0.0, x if self.residual else None
         if self.preset == "2022" or dropout == 0:
-            return self._normalize(h.flatten(1), edges, batch, num_graphs, after="elu", residual=residual)
-        h = F.dropout(self._normalize(h.flatten(1), edges, batch, num_graphs, after="elu"), dropout)
+            return self._normalize(h, edges, batch, num_graphs, after="elu", residual=residual)
+        h = F.dropout(self._normalize(h, edges, batch, num_graphs, after="elu"), dropout)
         return h if residual is None else residual + h
 
     def extra_repr(self) -> str:

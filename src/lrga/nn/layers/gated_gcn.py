@@ -25,9 +25,9 @@ class GatedGCNLayer(BenchmarkLayer):
         \hat e_{ji} = C e_{ji} + D x_j + E x_i, \qquad
         h_i = A x_i + \frac{\sum_j \sigma(\hat e_{ji}) \odot B x_j}{\sum_j \sigma(\hat e_{ji}) + 10^{-6}}
 
-    with A to E linear maps with bias. The preset ``"2020"`` multiplies :math:`h` by :math:`1/\sqrt n` and
-    :math:`\hat e` by :math:`1/\sqrt m` before normalising, m the edges of the graph.
-    The arguments are those of :class:`~lrga.nn.layers.base.BenchmarkLayer`; edges are as wide as nodes.
+    where A to E are linear maps with bias. Before normalisation the preset ``"2020"`` multiplies :math:`h` by
+    :math:`1/\sqrt n` and :math:`\hat e` by :math:`1/\sqrt m`, for a graph with n nodes and m edges.
+    The arguments are those of :class:`~lrga.nn.layers.base.BenchmarkLayer`; edges have the width of nodes.
 
     Shapes:
         - x: ``[N, in_channels]``; edge_attr: ``[E, in_channels]``
@@ -48,7 +48,7 @@ class GatedGCNLayer(BenchmarkLayer):
         self.lin_e = nn.Linear(in_channels, out_channels)
         self.edge_norm: nn.Module | None = None if self.norm is None else BatchNorm(out_channels)
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         x: Tensor,
         edge_index: Edges,
@@ -60,8 +60,8 @@ class GatedGCNLayer(BenchmarkLayer):
     ) -> tuple[Tensor, Tensor | None]:
         """Convolves nodes and edges.
 
-        The preset ``"2020"`` needs ``batch`` where x has several graphs. With ``need_edges=False``, for the last layer
-        of a network, the new edge features may be ``None``: the time for them is saved.
+        The preset ``"2020"`` needs ``batch`` if x has several graphs. With ``need_edges=False``, for the last layer of
+        a network, the returned edge features may be ``None`` to save time.
         """
         edges = self._edges(edge_index, x)
         edge_attr = self._check_edge_attr(edge_attr, edges)
@@ -84,17 +84,17 @@ class GatedGCNLayer(BenchmarkLayer):
         return h, None if e is None else F.dropout(e, self.dropout, self.training)
 
     def _maps(self, x: Tensor, sources: Tensor) -> tuple[Tensor, ...]:
-        """A of x, B and D of the sources, E of x, each ``out_channels`` wide; on a GPU columns of one product."""
+        """A x, B and D of the sources, and E x, each ``out_channels`` wide; on a GPU columns of one product."""
         maps = (self.lin_a, self.lin_b, self.lin_d, self.lin_e)
-        if sources is not x:  # one exchange of x, where exchanging B x and D x would be two
+        if sources is not x:  # exchange x once instead of B x and D x
             return self.lin_a(x), self.lin_b(sources), self.lin_d(sources), self.lin_e(x)
         if not x.is_cuda or not all(has_bias(lin) for lin in maps):
             return tuple(lin(x) for lin in maps)
         return maps_at_once(x, maps)
 
     def _norm_of_edges(self, edges: Edges) -> Norm | None:
-        """The normalisation's state, for the fused kernel; another module in its place (a synchronised one, say), or
-        one with hooks, as a function."""
+        """The state of the normalisation, for the fused kernel; or a function if the norm was replaced by another
+        module (a synchronised one, for example) or has hooks."""
         norm = self.edge_norm
         if norm is None or is_plain(norm, BatchNorm):
             return None if norm is None else state_of(norm)
@@ -112,8 +112,8 @@ def gate_edges(
     need_edges: bool = True,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """:func:`~lrga.ops.gated.definition.gated_edges` with C as a module, which is called where more than its parameters
-    matters; ``options`` are those of that function."""
+    """:func:`~lrga.ops.gated.definition.gated_edges` with C as a module. The module is called if it is more than its
+    parameters (hooks, for example); ``options`` are those of that function."""
     ends = (gated, from_source, from_target, edges)
     if has_bias(lin_c):
         return gated_edges(edge_attr, lin_c.weight, lin_c.bias, *ends, need_edges=need_edges, **options)
@@ -126,7 +126,7 @@ def has_bias(lin: nn.Module) -> TypeGuard[nn.Linear]:
 
 
 def maps_at_once(x: Tensor, maps: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
-    """What each of the linear maps, all with a bias, makes of x: their weights below one another make one map.
+    """The results of several linear maps of x, all with bias, by one product with their stacked weights.
 
     Example:
         >>> import torch

@@ -5,7 +5,6 @@ from torch import Tensor, nn
 from lrga.nn.inputs import with_sources
 from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.linear import apply_linear
-from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.reduce import Edges, mean_sources, sum_sources, symmetric_factors
 
 
@@ -15,7 +14,7 @@ class GCNLayer(BenchmarkLayer):
     .. math::
         h_i = W \sum_{j \to i} \frac{x_j}{\sqrt{d^{\mathrm{in}}_i \, d^{\mathrm{out}}_j}} + b
 
-    without self-loops (preset ``"2022"``); the preset ``"2020"`` takes the mean over the in-neighbours instead.
+    without self-loops (preset ``"2022"``); the preset ``"2020"`` uses the mean over the in-neighbours instead.
     The arguments are those of :class:`~lrga.nn.layers.base.BenchmarkLayer`.
 
     Shapes:
@@ -37,19 +36,10 @@ class GCNLayer(BenchmarkLayer):
             nn.init.xavier_uniform_(self.lin.weight)
             nn.init.zeros_(self.lin.bias)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Edges,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | Segments | None = None,
-        num_graphs: int | None = None,
-    ) -> Tensor:
-        """Convolves. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
-        edges = self._edges(edge_index, x)
+    def _convolve(self, x: Tensor, edges: Edges) -> Tensor:
         if self.preset == "2022":
             dst_scale, src_scale = symmetric_factors(edges, x)
             h = sum_sources(with_sources(edges, x), edges, dst_scale=dst_scale, src_scale=src_scale)
         else:
             h = mean_sources(with_sources(edges, x), edges)
-        return self._finish(x, apply_linear(self.lin, h), edges, batch, num_graphs)
+        return apply_linear(self.lin, h)

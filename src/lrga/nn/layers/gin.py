@@ -7,7 +7,6 @@ from lrga.nn.inputs import valid_nodes, with_sources
 from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.linear import apply_linear
 from lrga.nn.norm import BatchNorm, normalize
-from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.reduce import Edges, sum_sources
 
 
@@ -18,7 +17,7 @@ class GINLayer(BenchmarkLayer):
         h_i = W_2 \, \mathrm{ReLU}(\mathrm{BatchNorm}(W_1 z_i + b_1)) + b_2, \qquad
         z_i = (1 + \varepsilon) x_i + \sum_{j \to i} x_j
 
-    with ε learned from 0. The hidden layer is as wide as the result and always normalised.
+    where ε is learned and initially 0. The hidden layer has the width of the result and is always normalised.
     The arguments are those of :class:`~lrga.nn.layers.base.BenchmarkLayer`.
 
     Shapes:
@@ -40,21 +39,10 @@ class GINLayer(BenchmarkLayer):
         super().reset_parameters()
         nn.init.zeros_(self.eps)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Edges,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | Segments | None = None,
-        num_graphs: int | None = None,
-    ) -> Tensor:
-        """Convolves. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
-        edges = self._edges(edge_index, x)
-        return self._update(x, sum_sources(with_sources(edges, x), edges), edges, batch, num_graphs)
+    def _convolve(self, x: Tensor, edges: Edges) -> Tensor:
+        return self._mlp(x, sum_sources(with_sources(edges, x), edges), edges)
 
-    def _update(
-        self, x: Tensor, received: Tensor, edges: Edges, batch: Tensor | Segments | None, num_graphs: int | None
-    ) -> Tensor:
+    def _mlp(self, x: Tensor, received: Tensor, edges: Edges) -> Tensor:
         h = (1 + self.eps) * x + received
         h = normalize(self.inner_norm, apply_linear(self.lin1, h), count=valid_nodes(edges), after="relu")
-        return self._finish(x, apply_linear(self.lin2, h), edges, batch, num_graphs)
+        return apply_linear(self.lin2, h)

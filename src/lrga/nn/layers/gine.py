@@ -1,4 +1,4 @@
-"""The graph isomorphism network with edge features in its messages."""
+"""The graph isomorphism network with edge features (GINE)."""
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -10,14 +10,14 @@ from lrga.ops.neighbors.reduce import Edges, endpoints, sum_edges
 
 
 class GINELayer(GINLayer):
-    r"""MLP of the sum over messages that read the edges → BatchNorm → ReLU → residual → dropout.
+    r"""MLP of the sum over messages with edge features → BatchNorm → ReLU → residual → dropout.
 
     .. math::
         h_i = W_2 \, \mathrm{ReLU}(\mathrm{BatchNorm}(W_1 z_i + b_1)) + b_2, \qquad
         z_i = (1 + \varepsilon) x_i + \sum_{j \to i} \mathrm{ReLU}(x_j + e_{ji})
 
-    with ε learned from 0: PyG's ``GINEConv`` around that MLP. Every layer of a network reads the same edge features,
-    which are returned unchanged. The arguments are those of :class:`~lrga.nn.layers.base.BenchmarkLayer`.
+    where ε is learned and initially 0: PyG's ``GINEConv`` with this MLP. All layers of a network read the same edge
+    features, which are returned unchanged. The arguments are those of :class:`~lrga.nn.layers.base.BenchmarkLayer`.
 
     Shapes:
         - x: ``[N, in_channels]``; edge_attr: ``[E, in_channels]``
@@ -40,10 +40,11 @@ class GINELayer(GINLayer):
         *,
         need_edges: bool = True,
     ) -> tuple[Tensor, Tensor]:
-        """Convolves; the preset ``"2020"`` needs ``batch`` where x has several graphs. ``need_edges`` is of no effect:
-        the edge features are those given."""
+        """Convolves. The preset ``"2020"`` needs ``batch`` if x has several graphs. ``need_edges`` has no effect: the
+        given edge features are returned."""
         edges = self._edges(edge_index, x)
         edge_attr = self._check_edge_attr(edge_attr, edges)
         source, _ = endpoints(edges)
         messages = F.relu(with_sources(edges, x).index_select(0, source) + edge_attr)
-        return self._update(x, sum_edges(messages, edges, x.size(0)), edges, batch, num_graphs), edge_attr
+        h = self._mlp(x, sum_edges(messages, edges, x.size(0)), edges)
+        return self._finish(x, h, edges, batch, num_graphs), edge_attr

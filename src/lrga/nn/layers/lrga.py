@@ -1,4 +1,4 @@
-"""A layer of the benchmark with low-rank global attention beside it, as the paper's networks stack them."""
+"""A layer of the benchmark with low-rank global attention in parallel, as in the paper's networks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ from lrga.ops.neighbors.reduce import Edges
 
 @dataclass(frozen=True, kw_only=True)
 class Wiring:
-    """How layer, attention and normalisation of an augmented layer are joined: what the paper leaves open.
+    """How layer, attention and normalisation of an augmented layer are combined: choices that the paper leaves open.
 
     Attributes:
-        concatenate: What :math:`m_5` maps, side by side: ``"input"``, ``"attention"`` and ``"local"``, the base layer.
+        concatenate: Inputs of :math:`m_5`: ``"input"``, ``"attention"`` and ``"local"`` (the base layer's output).
         activation_first: Whether the ReLU after :math:`m_5` comes before the BatchNorm.
         inner_residual: Whether the base layer keeps its residual.
-        inner_norm: Whether the base layer keeps its BatchNorm. Where it does, a GAT layer has none after :math:`m_5`:
-            the paper's counts of parameters leave LRGA + GAT one BatchNorm a layer.
-        outer_residual: Whether the input is added around the whole.
+        inner_norm: Whether the base layer keeps its BatchNorm. If it does, a GAT layer has none after :math:`m_5`: by
+            the paper's parameter counts, LRGA + GAT has one BatchNorm per layer.
+        outer_residual: Whether the input is added to the output of the whole layer.
     """
 
     concatenate: tuple[str, ...] = ("input", "attention", "local")
@@ -42,13 +42,13 @@ class Wiring:
             raise OptionError(f"concatenate to name some of {', '.join(PARTS)}", repr(self.concatenate), "each once")
 
     def mixed_width(self, channels: int, rank: int, heads: int = 1) -> int:
-        """Columns of what :math:`m_5` maps."""
+        """Number of input columns of :math:`m_5`."""
         widths = {"input": channels, "attention": heads * 2 * rank, "local": channels}
         return sum(widths[part] for part in self.concatenate)
 
     def parameters(self, channels: int, rank: int, heads: int = 1) -> int:
-        """Parameters of a layer of ``channels`` beyond those of its base layer: of the attention, of :math:`m_5`, and
-        of one BatchNorm more, unless the base layer has given its own.
+        """Number of parameters that a layer has in addition to its base layer: attention, :math:`m_5` and, if the base
+        layer keeps its own, a BatchNorm.
 
         Example:
             >>> [WIRINGS[name].parameters(100, 30) for name in ("authors-code", "outer-norm")]
@@ -60,11 +60,11 @@ class Wiring:
 
 PARTS = ("input", "attention", "local")
 WIRINGS = {
-    "authors-code": Wiring(),  # as the authors released it: the default
+    "authors-code": Wiring(),  # the authors' code: the default
     "norm-first": Wiring(activation_first=False),
     "outer-residual": Wiring(activation_first=False, inner_residual=False, outer_residual=True),
     "two-residuals": Wiring(activation_first=False, outer_residual=True),
-    "outer-norm": Wiring(inner_norm=False),  # ours, of LRGA + GAT in the tables
+    "outer-norm": Wiring(inner_norm=False),  # ours, for LRGA + GAT in the tables
 }
 # Names of version 0.1, in stored configurations and records.
 WIRING_OF_READING = {
@@ -77,7 +77,7 @@ WIRING_OF_READING = {
 
 
 def wiring_of(wiring: "str | Wiring") -> Wiring:
-    """The wiring of that name, or the one given.
+    """The wiring with this name; a :class:`Wiring` is returned unchanged.
 
     Example:
         >>> wiring_of("outer-norm").inner_norm
@@ -86,13 +86,13 @@ def wiring_of(wiring: "str | Wiring") -> Wiring:
     if isinstance(wiring, Wiring):
         return wiring
     if wiring not in WIRINGS:
-        remedy = f"pass {WIRING_OF_READING[wiring]!r}, its name now" if wiring in WIRING_OF_READING else "pick one"
+        remedy = f"pass {WIRING_OF_READING[wiring]!r}, its new name" if wiring in WIRING_OF_READING else "pick one"
         raise OptionError(f"wiring to be one of {', '.join(WIRINGS)}", repr(wiring), remedy)
     return WIRINGS[wiring]
 
 
 def renamed_reading(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored options with ``reading``, as version 0.1 wrote them, under their present name ``wiring``.
+    """Renames the option ``reading`` in stored options of version 0.1 to ``wiring``.
 
     Example:
         >>> renamed_reading({"reading": "C"}), renamed_reading({"wiring": "norm-first"})
@@ -114,7 +114,7 @@ def lrga_update(
         x: Input of the layer, ``[N, D]``.
         attended: LRGA of x.
         local: The graph layer's result.
-        concatenate: Which of ``"input"``, ``"attention"`` and ``"local"`` stand side by side, in this order.
+        concatenate: Which of ``"input"``, ``"attention"`` and ``"local"`` are concatenated, in this order.
 
     Example:
         >>> import torch
@@ -126,24 +126,24 @@ def lrga_update(
 
 
 class LRGALayer(nn.Module):
-    r"""The paper's equation 1 around a layer of the benchmark.
+    r"""The paper's equation 1 with a layer of the benchmark.
 
     .. math::
         X' = \mathrm{BatchNorm}(\mathrm{ReLU}(m_5([X, \, \mathrm{LRGA}(X), \, \mathrm{base}(X)])))
 
-    in the wiring ``"authors-code"``, the default; :class:`Wiring` says what may be different.
+    in the wiring ``"authors-code"``, the default; :class:`Wiring` lists the choices.
 
     Args:
-        base: The local layer, ``channels`` wide in and out, made without a residual and a BatchNorm where the wiring
-            has none inside.
+        base: The local layer with ``channels`` inputs and outputs; without residual or BatchNorm if the wiring has
+            none inside.
         channels: D.
         rank: The paper's κ; with 0 there is no attention: :math:`m_5([X, \mathrm{base}(X)])`.
         heads: Heads of the attention.
         dropout: Dropout on the attention's output.
         wiring: A :class:`Wiring`, or a name among ``WIRINGS``.
-        batch_norm: Whether there is a BatchNorm after :math:`m_5` (the paper's GAT has none where it has one inside).
-        backend: Of the attention.
-        attention_options: ``normalize``, ``qk_norm``, ``gate`` and ``eps`` of the attention by name.
+        batch_norm: Whether there is a BatchNorm after :math:`m_5` (the paper's GAT has none if it has one inside).
+        backend: Backend of the attention.
+        attention_options: A dict of ``normalize``, ``qk_norm``, ``gate`` and ``eps`` of the attention.
 
     Example:
         >>> import torch
@@ -173,7 +173,8 @@ class LRGALayer(nn.Module):
             ("batch_norm", base.norm is not None, self.wiring.inner_norm),
         ):
             if has and not wanted:
-                raise OptionError(f"a base layer without {name} in wiring {wiring!r}", "one with", f"pass {name}=False")
+                expected = f"a base layer without {name} in wiring {wiring!r}"
+                raise OptionError(expected, f"a layer with {name}", f"pass {name}=False")
         self.base, self.channels, self.rank = base, channels, rank
         options = check_attention_options(attention_options)
         self.attention = LowRankGlobalAttention(
@@ -197,7 +198,7 @@ class LRGALayer(nn.Module):
         *,
         need_edges: bool = True,
     ) -> Tensor | tuple[Tensor, Tensor | None]:
-        """As the base layer; where that returns edge features too, they are passed on (if they are needed)."""
+        """Same interface as the base layer. Edge features are also returned if the base layer returns them."""
         segments = as_segments(batch, x.size(0), num_graphs)
         options = {"need_edges": need_edges} if isinstance(self.base, GatedGCNLayer) else {}
         local = self.base(x, edge_index, edge_attr, segments, **options)

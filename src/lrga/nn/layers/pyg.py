@@ -1,11 +1,11 @@
-"""PyG's convolutions along sorted edges, of whole graphs and of graphs divided between processes.
+"""PyG's convolutions on sorted edges, for whole graphs and for graphs partitioned between processes.
 
-GCNConv and SAGEConv are linear sums over neighbours, GATConv a weighted one, which :mod:`lrga.ops.neighbors.reduce` and
-:mod:`lrga.ops.gat` compute without writing a message for each edge. The parameters are PyG's own, so a state dict
-crosses both ways.
+GCNConv and SAGEConv are linear sums over neighbours and GATConv is a weighted sum. :mod:`lrga.ops.neighbors.reduce` and
+:mod:`lrga.ops.gat` compute them without materialising messages. The parameters are PyG's own, so state dicts are
+interchangeable.
 
-On one rank's part of a graph a module is converted in place by giving it one of the ``Partitioned`` classes. These take
-``part.edges`` in place of ``edge_index``; edge weights lie with the local edges (``part.take_edges``).
+For a partitioned graph, a module is converted in place: its class becomes one of the ``Partitioned`` classes. They take
+``part.edges`` instead of ``edge_index``, and edge weights of the local edges (``part.take_edges``).
 
 Letters: N nodes, E edges, H heads, C channels of a head, D channels.
 """
@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, ResGatedGraphConv, SAGEConv
 
+from lrga.errors import UnsupportedError
 from lrga.nn.linear import apply_linear, is_plain
 from lrga.ops.gat.definition import attention_sum, node_scores
 from lrga.ops.neighbors.edges import EdgeLayout, check_not_partitioned, check_partitioned
@@ -28,12 +29,18 @@ def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, sc
     """``conv(x, edges, weight)``, ``[N, D]`` to ``[N, D']``.
 
     Args:
-        conv: Any convolution of PyG; GCN, GraphSAGE and GAT sum over sorted edges.
+        conv: Any PyG convolution; GCN, GraphSAGE and GAT use sorted edges.
         x: Node features.
-        edges: ``[2, E]``, or a layout, for GCN one without loops from a node to itself.
-        weight: ``[E]``, for GCN alone.
-        scale: What :func:`gcn_scale` gave, for GCN on a layout.
+        edges: ``[2, E]``; a layout (for GCN without self-loops); or, for GCN, an adjacency matrix ``[N, N]`` without a
+            diagonal (:func:`is_adjacency`).
+        weight: ``[E]``, for GCN only.
+        scale: The result of :func:`gcn_scale`, for GCN on a layout or a matrix.
     """
+    if is_adjacency(edges):
+        if not _is_usual(conv, GCNConv):
+            raise UnsupportedError("an adjacency matrix with PyG's GCNConv", type(conv).__name__, "pass edge_index")
+        assert scale is not None
+        return _gcn(conv, x, edges, None, scale)
     if type(conv) in PARTITIONED_PYG:  # not converted
         check_not_partitioned(edges)
     if isinstance(edges, EdgeLayout) and not edges.is_partitioned:
@@ -48,28 +55,41 @@ def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, sc
     return conv(x, edges) if weight is None else conv(x, edges, weight)
 
 
+def is_adjacency(edges: Any) -> bool:
+    """Whether ``edges`` is a dense matrix of edge weights, ``[N, N]``: row i holds the edges that end in node i."""
+    return isinstance(edges, Tensor) and edges.layout == torch.strided and edges.is_floating_point()
+
+
 def gcn_scale(
-    layout: EdgeLayout, weight: Tensor | None, dtype: torch.dtype = torch.float32, loop: Tensor | float = 1.0
+    layout: Edges, weight: Tensor | None, dtype: torch.dtype = torch.float32, loop: Tensor | float = 1.0
 ) -> Tensor:
-    """1/√d of each node, ``[N, 1]``, where d counts (or weighs) the edges that end there and one loop, of weight
-    ``loop``; for features of ``dtype``, at least in float32."""
-    if weight is None:
+    """1/√d of each node, ``[N, 1]``, at least in float32. d is the number (or total weight) of the incoming edges plus
+    a self-loop of weight ``loop``. ``layout`` may be an adjacency matrix."""
+    if isinstance(layout, Tensor):
+        degree = layout.sum(1) + loop
+    elif weight is None:
         degree = layout.in_degree.to(torch.promote_types(dtype, torch.float32)) + loop
     else:
         degree = sum_edges(weight.unsqueeze(1), layout, layout.num_nodes).squeeze(1) + loop
-    # as PyG: a node whose weights add up to nothing sends and receives nothing
+    # as in PyG: a node with total weight 0 sends and receives nothing
     return torch.where(degree > 0, degree.clamp(min=1e-38).rsqrt(), torch.zeros_like(degree)).unsqueeze(1)
 
 
 def _gcn(
-    conv: GCNConv, x: Tensor, layout: EdgeLayout, weight: Tensor | None, scale: Tensor, loop: Tensor | None = None
+    conv: GCNConv, x: Tensor, layout: Edges, weight: Tensor | None, scale: Tensor, loop: Tensor | None = None
 ) -> Tensor:
-    """GCN over edges without loops; each node has one of weight ``loop`` ``[N]``, by default one."""
-    narrow = conv.in_channels < conv.out_channels  # sums commute with the linear map: take the narrower side
+    """GCN over edges without self-loops, plus a self-loop of weight ``loop`` ``[N]`` at each node (1 by default)."""
+    narrow = conv.in_channels < conv.out_channels  # sums commute with the linear map: sum the narrower features
     h = (x if narrow else apply_linear(conv.lin, x)) * scale.to(x.dtype)
+    if isinstance(layout, Tensor):
+        with torch.autocast(x.device.type, enabled=False):  # the sums may exceed the range of float16
+            wide = h.to(layout.dtype)
+            h = ((layout @ wide + wide) * scale).to(h.dtype)
+        h = apply_linear(conv.lin, h) if narrow else h
+        return h if conv.bias is None else h + conv.bias
     weight = None if weight is None else weight.to(h.dtype)
     near, own = layout.with_sources(h), h if loop is None else loop.unsqueeze(1) * h
-    if is_half(h):  # the sums may be larger than float16 holds
+    if is_half(h):  # the sums may exceed the range of float16
         h = sum_sources(near, layout, weight, dst_scale=scale.squeeze(1)) + own * scale.to(h.dtype)
     else:
         h = (sum_sources(near, layout, weight) + own) * scale.to(x.dtype)
@@ -93,13 +113,13 @@ def _gat(conv: GATConv, x: Tensor, layout: EdgeLayout) -> Tensor:
 
 
 class PartitionedGCNConv(GCNConv):
-    """:class:`torch_geometric.nn.GCNConv` with self-loops over a divided graph."""
+    """:class:`torch_geometric.nn.GCNConv` with self-loops over a partitioned graph."""
 
     def forward(self, x: Tensor, edge_index: Any, edge_weight: Tensor | None = None) -> Tensor:
         check_partitioned(edge_index)
         weight = None if edge_weight is None else edge_weight.to(x.dtype)
         loop = x.new_ones(x.size(0))
-        if edge_index.has_loops:  # which count once, with the weight that the graph has for them
+        if edge_index.has_loops:  # they count once, with their own weight
             source, target = endpoints(edge_index)
             loops = source == target
             if weight is None:
@@ -111,7 +131,7 @@ class PartitionedGCNConv(GCNConv):
 
 
 class PartitionedSAGEConv(SAGEConv):
-    """:class:`torch_geometric.nn.SAGEConv` with the mean over a divided graph."""
+    """:class:`torch_geometric.nn.SAGEConv` with the mean over a partitioned graph."""
 
     def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
         del size
@@ -120,7 +140,7 @@ class PartitionedSAGEConv(SAGEConv):
 
 
 class PartitionedGATConv(GATConv):
-    """:class:`torch_geometric.nn.GATConv` with self-loops over a divided graph."""
+    """:class:`torch_geometric.nn.GATConv` with self-loops over a partitioned graph."""
 
     def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None = None, **unused: Any) -> Tensor:
         del edge_attr, unused
@@ -129,7 +149,7 @@ class PartitionedGATConv(GATConv):
 
 
 class PartitionedGINConv(GINConv):
-    """:class:`torch_geometric.nn.GINConv` over a divided graph."""
+    """:class:`torch_geometric.nn.GINConv` over a partitioned graph."""
 
     def forward(self, x: Tensor, edge_index: Any, size: Any = None) -> Tensor:
         del size
@@ -138,13 +158,13 @@ class PartitionedGINConv(GINConv):
 
 
 class PartitionedResGatedConv(ResGatedGraphConv):
-    """:class:`torch_geometric.nn.ResGatedGraphConv` over a divided graph."""
+    """:class:`torch_geometric.nn.ResGatedGraphConv` over a partitioned graph."""
 
     def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None = None) -> Tensor:
         del edge_attr
         check_partitioned(edge_index)
         source, target = endpoints(edge_index)
-        near = edge_index.with_sources(x)  # one exchange of x, where queries and values would be two
+        near = edge_index.with_sources(x)  # exchange x once instead of queries and values
         gate = self.act(self.lin_key(x)[target] + self.lin_query(near)[source])
         h = sum_edges(gate * self.lin_value(near)[source], edge_index, x.size(0))
         h = h + self.lin_skip(x) if self.root_weight else h
@@ -152,7 +172,7 @@ class PartitionedResGatedConv(ResGatedGraphConv):
 
 
 def _adds(conv: Any) -> bool:
-    """Whether messages run along the edges and are added up at their end, as is usual."""
+    """Whether messages flow from source to target and are summed, PyG's default."""
     return conv.flow == "source_to_target" and conv.aggr in ("add", "sum")
 
 
@@ -171,11 +191,11 @@ PARTITIONED_PYG: dict[type[nn.Module], tuple[type[nn.Module], Callable[[Any], bo
     GINConv: (PartitionedGINConv, _adds),
     ResGatedGraphConv: (PartitionedResGatedConv, lambda c: _adds(c) and c.edge_dim is None),
 }
-"""PyG's module → its divided class, and whether one with such options is computed here."""
+"""PyG's module → its partitioned class, and a function: whether its options are supported."""
 
 
 def _is_usual(conv: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether the module is an unmodified ``kind`` without hooks, with options that are computed here."""
+    """Whether the module is an unmodified ``kind`` without hooks, with supported options."""
     if not is_plain(conv, kind) or conv.explain or conv.decomposed_layers != 1:
         return False
     hooked = any(value for name, value in vars(conv).items() if name.endswith("_hooks"))

@@ -1,4 +1,4 @@
-"""The layer of today's recipes: convolution and attention in a residual branch, then a feed-forward network."""
+"""The layer of the modern recipe: convolution and attention in a residual branch, then a feed-forward network."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,18 +27,19 @@ class ResidualLayer(nn.Module):
         X' = \mathrm{norm}(Y + \mathrm{dropout}(W_2 \, \mathrm{dropout}(\mathrm{ReLU}(W_1 Y))))
 
     The convolution is the linear part of a benchmark layer, without that layer's own norm, activation and residual; its
-    edge features (GatedGCN) are updated as in the benchmark. The hidden layer is twice as wide.
+    edge features (GatedGCN) are updated as in the benchmark. The hidden layer has twice the width.
 
     Args:
-        base: The local layer, ``channels`` wide in and out. It is changed: its result is taken as it is.
+        base: The local layer with ``channels`` inputs and outputs. It is changed in place to return its convolution
+            only.
         channels: D.
-        rank: The paper's κ; ``None`` leaves the attention and W out.
+        rank: The paper's κ; ``None`` omits the attention and W.
         heads: Heads of the attention.
-        dropout: In both branches.
-        attention_dropout: Dropout on the attention's output; that of the layer by default.
+        dropout: Dropout in both branches.
+        attention_dropout: Dropout on the attention's output; ``dropout`` by default.
         norm: ``"batch"``, ``"layer"``, ``"rms"``, or ``None`` for none.
-        backend: Of the attention.
-        attention_options: ``normalize``, ``qk_norm``, ``gate`` and ``eps`` of the attention by name.
+        backend: Backend of the attention.
+        attention_options: A dict of ``normalize``, ``qk_norm``, ``gate`` and ``eps`` of the attention.
 
     Example:
         >>> import torch
@@ -95,7 +96,7 @@ class ResidualLayer(nn.Module):
         *,
         need_edges: bool = True,
     ) -> Tensor | tuple[Tensor, Tensor | None]:
-        """As the base layer; where that returns edge features too, they are passed on (if they are needed)."""
+        """Same interface as the base layer. Edge features are also returned if the base layer returns them."""
         segments = as_segments(batch, x.size(0), num_graphs)
         options = {"need_edges": need_edges} if isinstance(self.base, GatedGCNLayer) else {}
         local = self.base(x, edge_index, edge_attr, segments, **options)

@@ -17,14 +17,14 @@ class SAGELayer(BenchmarkLayer):
         h_i = \mathrm{ReLU} \left( \frac{z_i}{\lVert z_i \rVert} \right), \qquad
         z_i = W \left[ x_i, \, \max_{j \to i} \mathrm{ReLU}(P x_j + p) \right] + b
 
-    The preset ``"2020"`` takes the mean of the :math:`x_j` instead of the maximum and has no P. Dropout is on x.
+    The preset ``"2020"`` uses the mean of the :math:`x_j` instead of the maximum and has no P. Dropout is applied to x.
     The other arguments are those of :class:`~lrga.nn.layers.base.BenchmarkLayer`.
 
     Args:
         in_channels: Width of x.
         out_channels: Width of the result.
-        pool_self: Whether :math:`x_i` in the concatenation is pooled too, :math:`\mathrm{ReLU}(P x_i + p)`: what the
-            benchmark's code of 2022 computes, which writes the pooled features over x.
+        pool_self: Whether :math:`x_i` in the concatenation is replaced by :math:`\mathrm{ReLU}(P x_i + p)`, as in the
+            benchmark's code of 2022, which overwrites x by the pooled features.
 
     Shapes:
         - x: ``[N, in_channels]``; result: ``[N, out_channels]``
@@ -35,34 +35,12 @@ class SAGELayer(BenchmarkLayer):
         torch.Size([3, 8])
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        *,
-        preset: str = "2022",
-        dropout: float = 0.0,
-        residual: bool = True,
-        batch_norm: bool = True,
-        pool_self: bool = False,
-    ) -> None:
-        super().__init__(
-            in_channels, out_channels, preset=preset, dropout=dropout, residual=residual, batch_norm=batch_norm
-        )
+    def _make_parameters(self, in_channels: int, out_channels: int, *, pool_self: bool = False) -> None:
         self.pool_self = pool_self
-        self.pool = nn.Linear(in_channels, in_channels) if preset == "2022" else None
+        self.pool = nn.Linear(in_channels, in_channels) if self.preset == "2022" else None
         self.lin = nn.Linear(2 * in_channels, out_channels)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Edges,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | Segments | None = None,
-        num_graphs: int | None = None,
-    ) -> Tensor:
-        """Pools. ``edge_attr`` is not used; the preset ``"2020"`` needs ``batch`` where x has several graphs."""
-        edges = self._edges(edge_index, x)
+    def _convolve(self, x: Tensor, edges: Edges) -> Tensor:
         own = F.dropout(x, self.dropout, self.training)
         if self.pool is None:
             pooled = mean_sources(with_sources(edges, own), edges)
@@ -70,6 +48,10 @@ class SAGELayer(BenchmarkLayer):
             messages = F.relu(apply_linear(self.pool, own))
             pooled = max_sources(with_sources(edges, messages), edges)
             own = messages if self.pool_self else own
-        h = F.normalize(mix([own, pooled], self.lin))
+        return F.normalize(mix([own, pooled], self.lin))
+
+    def _finish(
+        self, x: Tensor, h: Tensor, edges: Edges, batch: Tensor | Segments | None, num_graphs: int | None
+    ) -> Tensor:
         # The graph norm's factor is positive, so the ReLU may as well come after it.
         return self._normalize(h, edges, batch, num_graphs, before="relu", residual=x if self.residual else None)

@@ -1,8 +1,8 @@
-"""Which implementation computes the attention and why not the faster one; and the functional interface.
+"""The functional interface of the attention, and the choice between its implementations.
 
 Three backends compute the same function: ``"dense"`` (the O(N²) definition), ``"segmented"`` (PyTorch, linear, any
-device and dtype) and ``"triton"`` (fused kernels for GPUs). ``"auto"`` takes Triton's where it can and says on the
-logger ``lrga.ops`` (level INFO, once for each reason) why it does not.
+device and dtype) and ``"triton"`` (fused kernels for GPUs). ``"auto"`` uses Triton if supported; otherwise
+the logger ``lrga.ops`` (level INFO, once per reason) reports why not.
 """
 
 import logging
@@ -24,13 +24,14 @@ from lrga.ops.attention.reference import (
 )
 from lrga.ops.attention.segments import Segments, Tiles
 
-LARGEST_RANK = 64  # wider squares K × K do not fit the memory of a program
-LARGEST_EXACT_RANK = 32  # float32 without TF32, where a program has less shared memory than
+LARGEST_RANK = 64  # larger K × K do not fit a program's memory, except for one large graph in TF32 or half precision
+LARGEST_STREAMED_RANK = 128
+LARGEST_EXACT_RANK = 32  # float32 without TF32, if a program has less shared memory than
 EXACT_ROOM = 163_840  # bytes
-LARGEST_TILED_GRAPH = 1 << 20  # nodes of one graph whose u, v and z are given: beyond, the sums over tiles take long
+LARGEST_TILED_GRAPH = 1 << 20  # nodes of one graph with given u, v and z; sums over more tiles take long
 WIDEST_FUSED = 128  # channels up to which small graphs are projected inside the kernel
-FEWEST_STREAMED = 16_384  # nodes of one graph from which its projections are not stored
-KERNEL_NORMALIZATIONS = ("graph", "rms")  # the latter is PyTorch's, after the kernels
+FEWEST_STREAMED = 16_384  # minimum nodes of one graph for not storing its projections
+KERNEL_NORMALIZATIONS = ("graph", "rms")  # "rms" is computed by PyTorch after the kernels
 
 logger = logging.getLogger("lrga.ops")
 _said: set[str] = set()
@@ -41,7 +42,7 @@ Implementation = Callable[[Tensor, Tensor, Tensor, Segments, str | None, float],
 def triton_attention(
     u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
 ) -> Tensor:
-    """The same by Triton kernels; :func:`choose_backend` has found that they can."""
+    """The attention by Triton kernels; :func:`choose_backend` has checked that they support the input."""
     from lrga.ops.attention.batched import tiled_attention
 
     assert normalize in KERNEL_NORMALIZATIONS
@@ -70,7 +71,7 @@ def low_rank_attention(
 ) -> Tensor:
     r"""Low-rank global attention of the paper, for one graph or a batch of graphs of any sizes.
 
-    As a function of tensors it is non-causal linear attention of variable-length sequences, packed one after the other
+    As a function of tensors it is non-causal linear attention of variable-length sequences, packed
     without padding; it needs neither PyG nor graphs.
 
     .. math::
@@ -86,9 +87,9 @@ def low_rank_attention(
         batch: Graph of each node as in PyG, in any order; ``None`` is one graph.
         num_graphs: Number of graphs. Needed for empty graphs at the end; avoids a GPU synchronisation. Without it,
             graph ids far above the number of nodes raise an error, since memory grows with the highest id.
-        cu_seqlens: In place of ``batch``: where each graph (sequence) begins, and N at the end, int32 or int64, as in
-            FlashAttention's functions of variable length. Reads no value of a GPU, unless :func:`lrga.checking` is on.
-        eps: Added to η (subtracted where signed inputs make η negative).
+        cu_seqlens: Instead of ``batch``: start of each graph (sequence), followed by N, int32 or int64, as in
+            FlashAttention's variable-length functions. Does not synchronise a GPU, unless :func:`lrga.checking` is on.
+        eps: Added to η (subtracted if signed inputs make η negative).
         backend: ``"auto"``, ``"segmented"`` (PyTorch, linear), ``"triton"`` (fused kernels, on a GPU) or ``"dense"``
             (the O(N²) definition, for comparison).
 
@@ -130,8 +131,8 @@ def _segments_of(num_nodes: int, batch: Tensor | None, num_graphs: int | None, c
         raise OptionError("either batch or cu_seqlens", "both", "leave one of them out")
     segments = Segments.from_offsets(cu_seqlens, num_nodes)
     if num_graphs not in (None, segments.num_graphs):
-        got = f"num_graphs={num_graphs} beside cu_seqlens of {segments.num_graphs} graphs"
-        raise OptionError("num_graphs as cu_seqlens has them", got, "leave num_graphs out")
+        got = f"num_graphs={num_graphs} and cu_seqlens of {segments.num_graphs} graphs"
+        raise OptionError("num_graphs equal to the number of graphs in cu_seqlens", got, "leave num_graphs out")
     return segments
 
 
@@ -147,7 +148,7 @@ def attend(
     eps: float = 1e-6,
     backend: str = "auto",
 ) -> Tensor:
-    """The attention of H heads over checked input: ``u, v: [N, H, K]``, ``z: [N, H, Z]`` to ``[N, H, Z]``.
+    """The attention of H heads on checked input: ``u, v: [N, H, K]``, ``z: [N, H, Z]`` to ``[N, H, Z]``.
 
     ``gate`` is ``[H]``; :mod:`~lrga.ops.attention.reference` has the formulas of the options.
     """
@@ -157,7 +158,7 @@ def attend(
     attended = z if gate is None else with_ones(z)
     why_not = _why_not_tiled(u, v, attended, segments, normalize)
     implementation = IMPLEMENTATIONS[choose_backend(backend, why_not, u)]
-    with without_autocast(u.device.type):  # it would round the sums over nodes to half precision
+    with without_autocast(u.device.type):  # autocast would round the sums over nodes to half precision
         if qk_norm:
             u, v = rms_normalized(u, eps), rms_normalized(v, eps)
         attended = implementation(u, v, attended, segments, normalize, eps)
@@ -178,11 +179,13 @@ def attend_projected(
     eps: float = 1e-6,
     backend: str = "auto",
 ) -> Tensor | None:
-    """``[attended, m4]`` of each head from the node features, ``[N, H * 2K]``; ``None`` where no kernel fuses the
-    projection, so that the caller projects and calls :func:`attend`."""
+    """``[attended, m4]`` of each head from the node features, ``[N, H * 2K]``; ``None`` if no kernel fuses the
+    projection; the caller then projects and calls :func:`attend`."""
     if backend not in ("auto", "triton") or x.size(1) == 0:
         return None
     why_not = _why_not_fused(x, weight, bias, segments, rank, normalize, qk_norm, gate is not None)
+    if why_not is not None and x.device.type == "cuda":
+        _say_once(f"projection by PyTorch, before the attention: {why_not}")
     if why_not is not None or (backend == "auto" and not runs_on_gpu(x)):
         return None
     dtype = _product_dtype(x)
@@ -203,43 +206,11 @@ def attend_projected(
         return torch.cat([rms_normalized(attended, eps), m4], dim=-1).flatten(1)
 
 
-def explain_backend(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    segments: Segments,
-    *,
-    rank: int,
-    normalize: str | None = "graph",
-    qk_norm: bool = False,
-    gate: bool = False,
-    backend: str = "auto",
-) -> tuple[str, str]:
-    """Which kernels the attention of ``x`` takes, and why not faster ones (empty where there are none).
-
-    Example:
-        >>> import torch
-        >>> x, weight, bias = torch.zeros(5, 8), torch.zeros(12, 8), torch.zeros(12)
-        >>> explain_backend(x.double(), weight, bias, Segments(5, 1), rank=3)
-        ('segmented', 'float64 is computed by PyTorch')
-    """
-    if backend not in ("auto", "triton"):
-        return backend, f"backend={backend!r} was asked for"
-    fused = _why_not_fused(x, weight, bias, segments, rank, normalize, qk_norm, gate)
-    if fused is None and (backend == "triton" or runs_on_gpu(x)):
-        return f"triton ({'streaming' if _is_large(segments) else 'fused'})", ""
-    u, z = x.new_empty(x.size(0), 1, rank), x.new_empty(x.size(0), 1, rank + gate)
-    tiled = _why_not_tiled(u, u, z, segments, normalize)
-    if tiled is None and (backend == "triton" or runs_on_gpu(x)):
-        return "triton (attention only)", f"the projection is PyTorch's: {fused}"
-    return "segmented", tiled or "the tensors are on the CPU"
-
-
 def choose_backend(backend: str, why_not: str | None, u: Tensor) -> str:
-    """The implementation that ``backend`` stands for, ``why_not`` being what speaks against Triton's."""
+    """The implementation for ``backend``; ``why_not`` is the reason against Triton, if any."""
     check_choice("backend", backend, BACKENDS)
     if backend == "triton" and why_not is not None:
-        raise UnsupportedError("an attention that the Triton kernels compute", why_not, "pass backend='auto'")
+        raise UnsupportedError("an attention that the Triton kernels support", why_not, "pass backend='auto'")
     if backend != "auto":
         return backend
     if why_not is None and runs_on_gpu(u):
@@ -250,23 +221,25 @@ def choose_backend(backend: str, why_not: str | None, u: Tensor) -> str:
 
 
 def tiles_of(segments: Segments, device: torch.device) -> Tiles:
-    """The tiles of ``segments``, computed once for all layers where there are several graphs."""
-    if segments.counts is None or torch.compiler.is_compiling():  # which does not trace through what segments keep
+    """The tiles of ``segments``, computed once for all layers if there are several graphs."""
+    if segments.counts is None or torch.compiler.is_compiling():  # compilers do not trace cached values
         return Tiles.of(segments, device)
     return segments.tiles
 
 
-def _why_not_kernels(normalize: str | None, rank: int, dtype: torch.dtype, *tensors: Tensor) -> str | None:
+def _why_not_kernels(
+    normalize: str | None, rank: int, dtype: torch.dtype, *tensors: Tensor, largest: int = LARGEST_RANK
+) -> str | None:
     if normalize not in KERNEL_NORMALIZATIONS:
         return f"normalize={normalize!r} is computed by PyTorch"
-    return _why_not_rank(rank, dtype, tensors[0].device) or why_not_triton(*tensors)
+    return _why_not_rank(rank, dtype, tensors[0].device, largest) or why_not_triton(*tensors)
 
 
 def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None) -> str | None:
     if (why_not := _why_not_kernels(normalize, max(u.size(-1), z.size(-1)), u.dtype, u, v, z)) is not None:
         return why_not
     if not torch.compiler.is_compiling() and segments.num_nodes > LARGEST_TILED_GRAPH * max(segments.num_graphs, 1):
-        return "u, v and z of so large a graph are multiplied by PyTorch"
+        return "products of u, v and z of a graph of this size are computed by PyTorch"
     return None
 
 
@@ -284,20 +257,25 @@ def _why_not_fused(
         return f"{'qk_norm' if qk_norm else 'gate'}=True is computed between projection and attention"
     if bias is None:
         return "the projection has no bias"
-    if (why_not := _why_not_kernels(normalize, rank, _product_dtype(x), x, weight, bias)) is not None:
+    large = _is_large(segments)
+    largest = LARGEST_STREAMED_RANK if large else LARGEST_RANK
+    if (why_not := _why_not_kernels(normalize, rank, _product_dtype(x), x, weight, bias, largest=largest)) is not None:
         return why_not
-    if not _is_large(segments) and x.size(1) > WIDEST_FUSED:
-        return f"{x.size(1)} channels, up to {WIDEST_FUSED} are fused"
+    if not large and x.size(1) > WIDEST_FUSED:
+        return f"{x.size(1)} channels, but at most {WIDEST_FUSED} are fused"
     return None
 
 
-def _why_not_rank(rank: int, dtype: torch.dtype, device: torch.device) -> str | None:
-    if rank > LARGEST_RANK:
-        return f"rank {rank}, the kernels hold up to {LARGEST_RANK}"
-    narrow = dtype == torch.float32 and rank > LARGEST_EXACT_RANK and shared_memory(device) < EXACT_ROOM
-    # Exact products keep each factor as two numbers. A compiler does not trace the look at the switch.
-    if narrow and (torch.compiler.is_compiling() or not allows_tf32()):
-        return f"rank {rank} in float32 without TF32, on this GPU the kernels hold up to {LARGEST_EXACT_RANK}"
+def _why_not_rank(rank: int, dtype: torch.dtype, device: torch.device, largest: int) -> str | None:
+    if rank <= LARGEST_EXACT_RANK:
+        return None
+    scarce = shared_memory(device) < EXACT_ROOM
+    if rank > (limit := min(largest, LARGEST_RANK) if scarce else largest):
+        return f"rank {rank}, but the kernels support at most {limit}"
+    # Exact products store each factor as two numbers. A compiler does not trace the check of the switch.
+    limit = LARGEST_EXACT_RANK if scarce else LARGEST_RANK
+    if dtype == torch.float32 and rank > limit and (torch.compiler.is_compiling() or not allows_tf32()):
+        return f"rank {rank} in float32 without TF32, but on this GPU the kernels support at most {limit}"
     return None
 
 
@@ -306,7 +284,7 @@ def _product_dtype(x: Tensor) -> torch.dtype:
 
 
 def _is_large(segments: Segments) -> bool:
-    """Whether there is one graph, so large that its projections are not stored (a compiler's may have any size)."""
+    """Whether there is one graph, too large to store its projections (for a compiler: of any size)."""
     if torch.compiler.is_compiling() or not segments.is_single:
         return False
     return segments.num_nodes >= FEWEST_STREAMED
@@ -319,14 +297,14 @@ def _say_once(message: str) -> None:
 
 
 def check_normalization(normalize: str | None, eps: float = 1e-6, *, qk_norm: bool = False, gate: bool = False) -> None:
-    """Refuses a normalisation that does not exist, options that exclude each other, and an eps that would not keep
+    """Raises an error for an unknown normalisation, options that exclude each other, or an eps that does not keep
     divisions finite."""
     check_choice("normalize", normalize, NORMALIZATIONS)
     if isinstance(eps, bool) or not isinstance(eps, int | float) or not eps >= 0:
         raise OptionError("eps to be a number of at least 0", repr(eps), "leave it at 1e-6")
     if eps == 0 and (qk_norm or normalize == "rms"):
         option = "qk_norm=True" if qk_norm else "normalize='rms'"
-        raise OptionError(f"eps above 0 with {option}, which divides rows of zeros by it", "0", "leave it at 1e-6")
+        raise OptionError(f"eps above 0 with {option}, which divides rows of zeros by eps", "0", "leave it at 1e-6")
     if gate and normalize not in ("graph", "row"):
-        remedy = "leave normalize at 'graph': a gated result is bounded as it is"
+        remedy = "leave normalize at 'graph': a gated result is already bounded"
         raise OptionError("a gate with normalize 'graph' or 'row'", repr(normalize), remedy)

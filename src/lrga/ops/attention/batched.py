@@ -1,13 +1,11 @@
-"""Low-rank attention of many graphs on a GPU, from the node features to the result in three kernels.
+"""Low-rank attention of many graphs on a GPU, from node features to result in three kernels.
 
-The projections are computed inside the kernels, forward and again backward, so that nothing of size N × 4K is kept.
-:func:`fused_attention` is the counterpart of ``segmented_attention(relu(linear(x)))``, which is what it is compared
-with; :func:`tiled_attention` takes u, v, z as they are.
+The kernels compute the projections, forward and again backward, so no tensor of size N × 4K is stored.
+:func:`fused_attention` is the counterpart of ``segmented_attention(relu(linear(x)))``, its reference
+in tests; :func:`tiled_attention` has u, v, z as inputs.
 
 Letters: N nodes, D channels, G graphs, H heads, K rank, Z columns of z, M tiles.
 """
-
-# ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
 
 from typing import Any
 
@@ -38,7 +36,7 @@ def fused_attention(
 ) -> Tensor:
     """``[attended, m4]`` of each head, ``[N, H * 2K]`` in ``dtype``, from x ``[N, D]`` and the weight ``[H * 4K, D]``.
 
-    D and K are small enough to be held by a program, see :mod:`lrga.ops.attention`.
+    D and K must fit in the memory of a program, see :mod:`lrga.ops.attention`.
     """
     return fused_forward(x, weight, bias, tiles.table, heads, rank, eps, dtype)[0]
 
@@ -48,36 +46,34 @@ def tiled_attention(u: Tensor, v: Tensor, z: Tensor, tiles: Tiles, *, eps: float
     return tiled_forward(u, v, z, tiles.table, eps)[0]
 
 
-@operator("lrga::fused_forward")
+@operator(
+    "lrga::fused_forward",
+    lambda x, _weight, _bias, table, heads, rank, _eps, dtype: (
+        x.new_empty(x.size(0), heads * 2 * rank, dtype=dtype),
+        x.new_empty(heads, table[4].size(0), rank * rank + 2 * rank, dtype=torch.float32),
+    ),
+)
 def fused_forward(
     x: Tensor, weight: Tensor, bias: Tensor, table: list[Tensor], heads: int, rank: int, eps: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """The result, and S, Σu and Σv of every graph and head, ``[H, G, K² + 2K]``."""
+    """Returns the result, and S, Σu and Σv of every graph and head, ``[H, G, K² + 2K]``."""
     out, tiles = x.new_empty(x.size(0), heads, 2 * rank, dtype=dtype), Tiles(*table)
     totals = _attend(out, rank, rank, tiles, eps, given=(x.contiguous(), weight.contiguous(), bias.contiguous()))
     return out.view(x.size(0), heads * 2 * rank), totals
 
 
-@fused_forward.register_fake
-def _(
-    x: Tensor, weight: Tensor, bias: Tensor, table: list[Tensor], heads: int, rank: int, eps: float, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    totals = x.new_empty(heads, table[4].size(0), rank * rank + 2 * rank, dtype=torch.float32)
-    return x.new_empty(x.size(0), heads * 2 * rank, dtype=dtype), totals
-
-
-@operator("lrga::tiled_forward")
+@operator(
+    "lrga::tiled_forward",
+    lambda u, _v, z, table, _eps: (
+        z.new_empty(z.shape),
+        z.new_empty(u.size(1), table[4].size(0), u.size(2) * z.size(2) + 2 * u.size(2), dtype=torch.float32),
+    ),
+)
 def tiled_forward(u: Tensor, v: Tensor, z: Tensor, table: list[Tensor], eps: float) -> tuple[Tensor, Tensor]:
-    """The result ``[N, H, Z]``, and S, Σu and Σv, ``[H, G, K·Z + 2K]``."""
+    """Returns the result ``[N, H, Z]``, and S, Σu and Σv, ``[H, G, K·Z + 2K]``."""
     out, tiles = z.new_empty(z.shape), Tiles(*table)
     maps = _dense_rows(u), _dense_rows(v), _dense_rows(z)
     return out, _attend(out, u.size(2), z.size(2), tiles, eps, maps=maps)
-
-
-@tiled_forward.register_fake
-def _(u: Tensor, v: Tensor, z: Tensor, table: list[Tensor], eps: float) -> tuple[Tensor, Tensor]:
-    totals = z.new_empty(u.size(1), table[4].size(0), u.size(2) * z.size(2) + 2 * u.size(2), dtype=torch.float32)
-    return z.new_empty(z.shape), totals
 
 
 @operator("lrga::fused_backward")
@@ -121,11 +117,11 @@ tiled_backward.gives_gradients_of("u", "v", "z")
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    """Of either forward operator: its three tensors and both results, the tiles, and the numbers of its backward."""
+    """Saves, for either forward operator, its three inputs, both results, the tiles and the numbers for backward."""
     *learned, table = inputs[:4]
-    ctx.numbers = inputs[4:7]  # heads, rank and eps, or eps
+    ctx.numbers = inputs[4:7]  # heads, rank and eps, or only eps
     ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)  # no zeros for the gradient of what has none
+    ctx.set_materialize_grads(False)  # do not create zeros for missing gradients
     ctx.save_for_backward(*learned, *(output if len(ctx.numbers) > 1 else output[1:]), *table)
 
 
@@ -146,7 +142,7 @@ tiled_forward.register_autograd(_backward_tiled, setup_context=_keep)
 def _attend(
     out: Tensor, rank: int, columns: int, tiles: Tiles, eps: float, *, given: Three = NONE, maps: Three = NONE
 ) -> Tensor:
-    """S, Σu and Σv; the result is written into ``out`` ``[N, H, …]``, from x, weight and bias or from u, v and z."""
+    """Returns S, Σu, Σv and writes the result into ``out`` ``[N, H, …]``, from x, weight and bias or u, v and z."""
     heads, (x, weight, bias), (u, v, z) = out.size(1), given, maps
     parts = out.new_empty(heads, tiles.number, rank * columns + 2 * rank, dtype=torch.float32)
     if not parts.numel() or not columns:
@@ -174,8 +170,8 @@ def _differentiate(
     gradients: tuple[Tensor, Tensor | None, Tensor | None], bias_parts: Tensor | None = None, *, given: Three = NONE,
     out: Tensor | None = None, maps: Three = NONE,
 ) -> None:  # fmt: skip
-    """Writes the gradients of u, v and z; of all four maps before their activation, side by side, and the parts of that
-    of the bias where x, weight, bias and the result ``out`` are given."""
+    """Writes the gradients of u, v and z. Given x, weight, bias and the result ``out``: the gradients of all four maps
+    before their activation, next to each other, and the partial sums of the bias gradient."""
     heads, (x, weight, bias), (u, v, z), (du, dv, dz) = grad.size(1), given, maps, gradients
     parts = totals.new_empty(heads, tiles.number, rank * columns)
     grid, how, strides = (tiles.number, heads), _constants(rank, columns, grad.dtype), _strides_of_inputs(x, u, v, z)
@@ -205,7 +201,7 @@ def _total(parts: Tensor, tiles: Tiles) -> Tensor:
 
 
 def _constants(rank: int, columns: int, dtype: torch.dtype) -> dict[str, Any]:
-    """Sizes of blocks, all powers of two, and how products are computed."""
+    """Block sizes (powers of two) and the precision of products."""
     precision = dot_precision(dtype) if dtype == torch.float32 else "tf32"
     sizes = {"BM": 64, "BK": block(rank), "BZ": block(columns), "num_warps": 4, "num_stages": 1}
     return {"K": rank, "KZ": columns, "PRECISION": precision, **sizes}
@@ -217,7 +213,7 @@ def _projection(x: Tensor | None, dtype: torch.dtype) -> dict[str, Any]:
 
 
 def _strides_of_inputs(x: Tensor | None, u: Tensor | None, v: Tensor | None, z: Tensor | None) -> dict[str, int]:
-    """Of rows and heads."""
+    """Strides of rows and heads."""
     if u is None or v is None or z is None:
         assert x is not None
         return {"stride_x": x.stride(0), **NO_STRIDES}

@@ -15,8 +15,8 @@ Backward, with :math:`T = U^\top \mathrm{d}A`, :math:`c = 1/\eta` and :math:`\al
     \mathrm{d}V = c \, Z \, T^\top + \alpha \, u, \qquad
     \mathrm{d}Z = c \, V \, T
 
-with u, v the sums of U and V over the graph. Where x is given, U, V, Z and m4 are computed here from x and the weight,
-and in the backward pass again; elsewhere they are read. No atomics: results do not vary between runs.
+with u, v the sums of U and V over the graph. If x is given, U, V, Z and m4 are computed here from x and the weight,
+and again in the backward pass; otherwise they are read. Without atomics, results do not vary between runs.
 
 Letters: N nodes, D channels, K rank, Z columns of z, H heads, M tiles, F = K·Z + 2K numbers of a tile: S, u, v.
 """
@@ -29,7 +29,7 @@ import triton.language as tl
 
 @triton.jit
 def _rows_of(order, offset, end, BM: tl.constexpr):
-    """Rows of a block of nodes, and which of them are inside the tile."""
+    """Rows of a block of nodes, and the mask of those inside the tile."""
     position = offset + tl.arange(0, BM)
     inside = position < end
     if order is None:
@@ -60,7 +60,7 @@ def _store(base, rows, inside, stride, width, value, BLOCK: tl.constexpr):
 
 @triton.jit
 def _rounded(value, PRECISION: tl.constexpr):
-    """float32 rounded to what a TF32 product keeps of it; the product itself would cut off, always towards zero."""
+    """float32 rounded to TF32; a TF32 product alone would truncate towards zero."""
     if value.dtype == tl.float32 and PRECISION == "tf32":
         bits = (value.to(tl.int32, bitcast=True) + 0x1000) & -0x2000
         return tl.where(value == value, bits.to(tl.float32, bitcast=True), value)
@@ -92,7 +92,7 @@ def _map(x, weight, bias, first, inside, D, K, BD: tl.constexpr, BK: tl.constexp
 
 @triton.jit
 def _inverse_eta(u_sum, v_sum, count, eps, HALF: tl.constexpr):
-    """1 / (η ± eps); zero where nothing is attended to (float16 cannot hold 1 / eps)."""
+    """1 / (η ± eps); zero for η = 0, where nothing is attended to (float16 cannot represent 1 / eps)."""
     eta = tl.sum(u_sum * v_sum, 0) / tl.maximum(count, 1).to(tl.float32)
     shifted = tl.where(eta < 0, eta - eps, eta + eps)
     if HALF:
@@ -116,9 +116,9 @@ def reduce_tiles(
     stride_out: tl.constexpr, COMPUTE: tl.constexpr,
     PRECISION: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
-    """S = VᵀZ and the sums of U and V over the rows of a tile into ``parts`` ``[H, M, F]``.
+    """Writes S = VᵀZ and the sums of U and V over the rows of a tile into ``parts`` ``[H, M, F]``.
 
-    With x also U and m4 into ``out``, where :func:`apply_tiles` finds U.
+    With x it also writes U and m4 into ``out``, from which :func:`apply_tiles` reads U.
     """
     m, h = tl.program_id(0), tl.program_id(1)
     first, last = tl.load(start + m), tl.load(end + m)
@@ -171,7 +171,7 @@ def apply_tiles(
     stride_out: tl.constexpr, head_out: tl.constexpr, HALF: tl.constexpr,
     PRECISION: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
-    """``out = U S / η``; u and out may be the same memory, each program having read its rows before it writes them."""
+    """``out = U S / η``; u and out may share memory, because each program reads its rows before it writes them."""
     m, h = tl.program_id(0), tl.program_id(1)
     first, last, g = tl.load(start + m), tl.load(end + m), tl.load(graph + m)
     if first < last:
@@ -195,7 +195,7 @@ def reduce_gradient(
     COMPUTE: tl.constexpr,
     PRECISION: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
-    """T = Uᵀ dA over the rows of a tile into ``parts`` ``[H, M, K·Z]``."""
+    """Writes T = Uᵀ dA over the rows of a tile into ``parts`` ``[H, M, K·Z]``."""
     m, h = tl.program_id(0), tl.program_id(1)
     first, last = tl.load(start + m), tl.load(end + m)
     t = tl.zeros((BK, BZ), tl.float32)
@@ -224,11 +224,11 @@ def gradient_tiles(
     HALF: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BD: tl.constexpr, BK: tl.constexpr, BZ: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of U, V and Z; dU and dV are laid out alike.
+    """Gradients of U, V and Z; dU and dV have the same layout.
 
-    With x those before the activation, and that of m4 as well, all side by side in ``du`` (where Z = K); their sums
-    over the rows, the gradient of the bias, go into ``bias_parts`` ``[H, M, 4, K]``. Of m4 only the sign matters: it is
-    read off the result ``out``, whose rows are laid out as those of ``grad``.
+    With x: the gradients before the activation, also of m4, next to each other in ``du`` (with Z = K); their sums
+    over the rows, the gradient of the bias, go into ``bias_parts`` ``[H, M, 4, K]``. Only m4's sign is needed:
+    it is read from the result ``out``, whose rows have the layout of ``grad``.
     """
     m, h = tl.program_id(0), tl.program_id(1)
     first, last, g = tl.load(start + m), tl.load(end + m), tl.load(graph + m)

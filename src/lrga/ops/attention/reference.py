@@ -6,14 +6,14 @@ r"""The attention of the paper, twice: as its definition and in linear time.
 
 with :math:`U, V, Z` the paper's :math:`m_1(X), m_2(X), m_3(X)`, for each graph :math:`g` of a batch.
 :func:`dense_attention` builds the :math:`n \times n` matrix :math:`U V^\top`; :func:`segmented_attention` never does
-and is what the layers use. Both are differentiable to any order.
+and is used by the layers. Both are differentiable to any order.
 
-What may be different from the paper, each a transformation around the operator, so that every backend computes it:
+Options beyond the paper are transformations around the operator, so every backend supports them:
 
-- ``normalize="rms"`` divides each row :math:`a_i` of the result by its root mean square, :func:`rms_normalized`. η is
-  common to the rows of a graph, so it cancels but for eps.
-- ``qk_norm`` divides each row of U and of V by its root mean square before anything else, :func:`rms_normalized`.
-- a gate lets the attention fade out, :func:`gated`.
+- ``normalize="rms"`` divides each row :math:`a_i` by its root mean square, :func:`rms_normalized`. As η is
+  common to the rows of a graph, it cancels except for eps.
+- ``qk_norm`` divides each row of U and of V by its root mean square first, :func:`rms_normalized`.
+- a gate scales the attention down, :func:`gated`.
 
 Letters: N nodes, G graphs, H heads, K rank, Z columns of z, C rows of a chunk, M chunks.
 """
@@ -31,11 +31,11 @@ NORMALIZATIONS = ("graph", "row", "rms", None)
 def dense_attention(
     u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
 ) -> Tensor:
-    """The definition, graph after graph: O(n²) memory. ``u, v: [N, H, K]``, ``z: [N, H, Z]``, result ``[N, H, Z]``."""
+    """The definition, graph by graph, in O(n²) memory. ``u, v: [N, H, K]``, ``z: [N, H, Z]``, result ``[N, H, Z]``."""
     batch, counts = segments.batch, segments.counts
     if batch is None or counts is None:
         return _dense_graph(u, v, z, torch.sym_max(segments.num_nodes, 1), normalize, eps)
-    if _hides_values(batch):  # graphs keep all N rows: how many are their own, only the values tell
+    if _hides_values(batch):  # graphs keep all N rows, because only the values tell which rows are their own
         out = torch.zeros_like(z)
         for graph in range(segments.num_graphs):
             own = (batch == graph)[:, None, None]
@@ -48,7 +48,7 @@ def dense_attention(
 
 
 def _dense_graph(u: Tensor, v: Tensor, z: Tensor, nodes: int | Tensor, normalize: str | None, eps: float) -> Tensor:
-    """:func:`dense_attention` of one graph of so many ``nodes``; rows of zeros beside them change nothing."""
+    """:func:`dense_attention` of one graph with ``nodes`` nodes; additional rows of zeros change nothing."""
     dtype = u.dtype
     u, v, z = (_accumulable(t).transpose(0, 1) for t in (u, v, z))  # [H, N, K]
     scores = u @ v.transpose(1, 2)  # [H, N, N]
@@ -71,7 +71,7 @@ def _hides_values(tensor: Tensor) -> bool:
 def segmented_attention(
     u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
 ) -> Tensor:
-    """The same in O(N K) memory and O(N K²) time. ``u, v: [N, H, K]``, ``z: [N, H, Z]``, result ``[N, H, Z]``."""
+    """The attention in O(N K) memory and O(N K²) time. ``u, v: [N, H, K]``, ``z: [N, H, Z]``, result ``[N, H, Z]``."""
     dtype = u.dtype
     u, v, z = (segments.pack(_accumulable(t)) for t in (u, v, z))  # [H, M, C, K]
     context = segments.total(v.transpose(-1, -2) @ z)  # [H, G, K, Z]
@@ -99,8 +99,8 @@ def attention_factors(
 ) -> tuple[Tensor, Tensor]:
     """``(u', v)`` with the normalisation inside u', so that the attention matrix of graph g is ``u'_g v_gᵀ``.
 
-    ``"rms"`` needs z, by which its rows are scaled. A gate is in u' as well; the share of z that it adds is not.
-    Half precision comes back as float32: a factor may be smaller than float16 can hold.
+    ``"rms"`` needs z to scale the rows. The gate is included in u', but not the share of z that it adds.
+    Half precision is returned as float32, because float16 cannot represent small factors.
     """
     dtype = u.dtype
     u, v = _accumulable(u), _accumulable(v)
@@ -128,22 +128,22 @@ def rms_normalized(rows: Tensor, eps: float) -> Tensor:
 
 
 def with_ones(z: Tensor) -> Tensor:
-    """A column of ones after z: what is attended to then ends with the row sums of the attention matrix."""
+    """Appends a column of ones to z: the last column of the attention's result is then the row sums of its matrix."""
     return torch.cat([z, torch.ones_like(z[..., :1])], dim=-1)
 
 
 def gated(attended: Tensor, z: Tensor, gate: Tensor, eps: float) -> Tensor:
-    r"""Attention that can fade out: a weighted mean of the node's own z and what it attends to.
+    r"""Gated attention: a weighted mean of the node's own z and its attention.
 
     .. math::
         \frac{(1 - g) \, z_i + g \, a_i}{(1 - g) + g \, r_i}, \qquad g = \mathrm{sigmoid}(\text{gate})
 
-    with :math:`a_i` what node i attends to and :math:`r_i` its row sum. With g = 1/2 and η = n this is SGFormer's
-    :math:`(n z_i + u_i (V^\top Z)) / (n + u_i (V^\top \mathbf 1))`. A head closes as g goes to 0; a node closes by
-    itself where :math:`u_i = 0`. The divisor has eps added, as η.
+    with :math:`a_i` the attention of node i and :math:`r_i` its row sum. With g = 1/2 and η = n this is SGFormer's
+    :math:`(n z_i + u_i (V^\top Z)) / (n + u_i (V^\top \mathbf 1))`. A head closes as g goes to 0; a node closes
+    itself if :math:`u_i = 0`. As for η, eps is added to the divisor.
 
     Args:
-        attended: ``[N, H, Z + 1]``, of :func:`with_ones` of z.
+        attended: ``[N, H, Z + 1]``, computed with :func:`with_ones` of z.
         z: ``[N, H, Z]``.
         gate: ``[H]``, before the sigmoid.
         eps: Added to the divisor.
@@ -155,7 +155,7 @@ def gated(attended: Tensor, z: Tensor, gate: Tensor, eps: float) -> Tensor:
 
 
 def gate_shares(row_sums: Tensor, gate: Tensor, eps: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """What :func:`gated` multiplies z and the attention with, ``[N, H, 1]`` both."""
+    """The factors of z and of the attention in :func:`gated`, ``[N, H, 1]`` each."""
     gate = gate.to(row_sums.dtype).unsqueeze(-1)
     opened, closed = gate.sigmoid(), (-gate).sigmoid()
     scale = inverse(closed + opened * row_sums, eps, dtype)
@@ -173,9 +173,9 @@ def scale_of_rows(
     eps: float,
     dtype: torch.dtype,
 ) -> Tensor:
-    """What the normalisation multiplies rows of ``u @ context`` with, for one head of one graph of so many ``nodes``.
+    """The factor of the normalisation for rows of ``u @ context``, for one head of one graph with ``nodes`` nodes.
 
-    For nodes that come in parts: the sums are over all of them, u is of any. ``u: [n, K]``, context (VᵀZ) ``[K, Z]``,
+    For partitioned nodes: the sums are over all nodes, u may be of some. ``u: [n, K]``, context (VᵀZ) ``[K, Z]``,
     the sums of U and V ``[K]``; the result is ``[n, 1]``.
     """
     if normalize is None:
@@ -205,22 +205,22 @@ def _row_sums(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
 
 
 def inverse(divisor: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
-    """1 / (divisor ± eps), the sign being the divisor's, so that nothing is divided by zero.
+    """1 / (divisor ± eps) with the sign of the divisor, to avoid division by zero.
 
-    A divisor of exactly zero means that nothing is attended to; 1 / eps would then multiply zeros, harmlessly. Only
-    float16, the ``dtype`` that the result returns to, cannot hold gradients of that size: it gets 0 there instead.
+    With a divisor of zero nothing is attended to, and 1 / eps multiplies zeros. The exception is
+    float16 as ``dtype`` of the result: it cannot represent gradients of that size, so the factor is 0 instead.
     """
     shifted = torch.where(divisor < 0, divisor - eps, divisor + eps)
-    nothing = divisor == 0 if dtype == torch.float16 else shifted == 0  # the latter with eps = 0 only
+    nothing = divisor == 0 if dtype == torch.float16 else shifted == 0  # shifted is 0 only with eps = 0
     return torch.where(nothing, 0.0, 1 / torch.where(nothing, 1.0, shifted))
 
 
 def guarded_inverse(divisor: Tensor, eps: float) -> Tensor:
-    """1 / divisor, and 0 where the divisor is nearer to zero than eps: a row that attends to nothing stays zero."""
+    """1 / divisor, and 0 if the divisor is closer to zero than eps: a row that attends to nothing stays zero."""
     usable = divisor.abs() > eps
     return torch.where(usable, 1 / torch.where(usable, divisor, 1.0), 0.0)
 
 
 def _accumulable(t: Tensor) -> Tensor:
-    """Half precision to float32: sums over nodes overflow or lose digits otherwise."""
+    """Converts half precision to float32; sums over nodes would overflow or lose digits."""
     return t.float() if t.dtype in (torch.float16, torch.bfloat16) else t

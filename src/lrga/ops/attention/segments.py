@@ -1,11 +1,11 @@
-"""Which node belongs to which graph, laid out so that ragged graphs meet dense matrix products.
+"""The assignment of nodes to graphs, in a layout for dense matrix products over graphs of different sizes.
 
-Every graph is cut into chunks of C rows. All chunks of all graphs form one tensor ``[H, M, C, K]`` on which batched
-matrix products run; sums over a graph are sums over its chunks. Only the last chunk of a graph has unused rows, which
-hold zeros and therefore add nothing, so a graph of 10,000 nodes does not make one of 20 nodes any larger.
+Every graph is split into chunks of C rows. The chunks of all graphs form one tensor ``[H, M, C, K]`` for batched
+matrix products; sums over a graph are sums over its chunks. Only the last chunk of a graph has unused rows, which
+are zero and add nothing, so a graph of 10,000 nodes does not increase the padding of a graph of 20 nodes.
 
-For GPU kernels the nodes are cut into tiles instead: runs of rows of one graph, each the work of one program. A tile is
-a pair of numbers: nothing is copied. Tiles are found without a look at the values: there may be empty ones at the end.
+For GPU kernels the nodes are split into tiles: consecutive rows of one graph, each processed by one program. A tile is
+a pair of indices, so nothing is copied. Tiles are computed without reading values, so the last ones may be empty.
 
 Letters: N nodes, G graphs, C rows of a chunk, M chunks or tiles, H heads, K columns.
 """
@@ -24,12 +24,12 @@ from lrga.ops.cached import Keeps, is_capturing, kept, outside_inference
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 4, 64
 TRACED_WITHOUT_COUNT = (
-    "pass num_graphs=… beside the batch vector, to the model (batch_size=… in PyG's own models) or to "
-    "lrga.batch_context: a traced model cannot read the number of graphs off the vector"
+    "pass num_graphs=… with the batch vector to the model (batch_size=… in PyG's own models) or to "
+    "lrga.batch_context: a traced model cannot read the number of graphs from the vector"
 )
 SMALL_GRAPH = 1024
 ROWS_OF_SMALL, ROWS_OF_LARGE = 64, 256
-CHUNK_WHILE_COMPILING = 32  # must not depend on the sizes, or every new size would compile anew
+CHUNK_WHILE_COMPILING = 32  # must not depend on the sizes, or every new size would be compiled again
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +42,9 @@ class Segments(Keeps):
         counts: Nodes of each graph, ``[G]``, or ``None`` for one graph.
         batch: Graph of each node, ``[N]`` int64, or ``None`` for one graph.
         chunk: C.
-        in_order: Whether the nodes are known to be in the order of their graphs.
-        found: What :attr:`chunks` is, where it was computed with the object; else it is computed when asked for: the
-            GPU kernels do without.
+        in_order: Whether the nodes are known to be sorted by graph.
+        found: :attr:`chunks`, if computed with the object. Otherwise it is computed when first used;
+            the GPU kernels do not need it.
     """
 
     num_nodes: int
@@ -60,13 +60,13 @@ class Segments(Keeps):
     def from_batch(batch: Tensor | None, num_nodes: int, num_graphs: int | None = None) -> "Segments":
         """Reads PyG's batch vector, sorted or not; ``None`` is one graph.
 
-        Without ``num_graphs`` the number of graphs is read off the vector, which waits for a GPU. The segments of the
-        latest vector on a GPU are remembered, so that the layers of a model share them.
+        Without ``num_graphs`` the number of graphs is read from the vector, which synchronises a GPU. Segments of the
+        latest vector on a GPU are cached, so the layers of a model share them.
         """
         if batch is None:
             if num_graphs not in (None, 1):
                 raise BatchError(
-                    f"a batch vector beside num_graphs={num_graphs}",
+                    f"a batch vector with num_graphs={num_graphs}",
                     "batch=None, which is one graph",
                     "pass data.batch",
                 )
@@ -77,17 +77,17 @@ class Segments(Keeps):
         if num_graphs is None:
             stop_tracing(TRACED_WITHOUT_COUNT)
             if torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling():  # torch.export
-                raise BatchError("num_graphs in a model that is exported", "a batch vector alone", TRACED_WITHOUT_COUNT)
+                raise BatchError("num_graphs in a model that is exported", "only a batch vector", TRACED_WITHOUT_COUNT)
             num_graphs = count_graphs(batch)
         if num_graphs == 1:
             return Segments(num_nodes, 1)
         ids = batch.long()
         if not torch.compiler.is_compiling() and ids.is_inference():
-            ids = ids.clone()  # which a later training step may use
+            ids = ids.clone()  # a later training step may use them
         counts = ids.new_zeros(num_graphs).scatter_add(0, ids, torch.ones_like(ids))
         in_order = may_read_values(ids) and bool((ids[1:] >= ids[:-1]).all())
         segments = Segments(num_nodes, num_graphs, counts, ids, _chunk_rows(num_nodes, num_graphs), in_order)
-        if torch.compiler.is_compiling():  # which does not trace through what is kept
+        if torch.compiler.is_compiling():  # compilers do not trace cached values
             return replace(segments, found=segments._find_chunks())
         _remember(batch, segments)
         return segments
@@ -95,9 +95,9 @@ class Segments(Keeps):
     @staticmethod
     @outside_inference
     def from_ptr(ptr: Tensor, batch: Tensor) -> "Segments":
-        """Graphs whose nodes follow each other, nodes ``ptr[g] … ptr[g + 1] - 1`` being graph g's.
+        """Consecutive graphs: graph g has the nodes ``ptr[g] … ptr[g + 1] - 1``.
 
-        Nothing is sorted and no value is read, so that this can be captured in a CUDA graph.
+        Nothing is sorted and no value is read, so this can be captured in a CUDA graph.
 
         Args:
             ptr: ``[G + 1]`` int64.
@@ -113,7 +113,7 @@ class Segments(Keeps):
 
     @staticmethod
     def from_offsets(offsets: Tensor, num_nodes: int) -> "Segments":
-        """The same from a user's offsets alone, ``[G + 1]`` int32 or int64, which are checked where they may be read.
+        """The same from offsets of a user, ``[G + 1]`` int32 or int64, which are checked if values may be read.
 
         Example:
             >>> Segments.from_offsets(torch.tensor([0, 2, 2, 5]), 5).batch.tolist()
@@ -129,7 +129,7 @@ class Segments(Keeps):
 
     @property
     def chunks(self) -> tuple[Tensor | None, Tensor | None]:
-        """Row of each node among the ``M * C`` rows of all chunks, ``[N]``, and the graph of each chunk, ``[M]``; both
+        """Index of each node among the ``M * C`` rows of chunks, ``[N]``, and the graph of each chunk, ``[M]``; both
         ``None`` for one graph."""
         if self.counts is None:
             return None, None
@@ -146,18 +146,18 @@ class Segments(Keeps):
         assert self.batch is not None
         chunks_of_graph = torch.div(self.counts + (self.chunk - 1), self.chunk, rounding_mode="floor")
         last_chunk = chunks_of_graph.cumsum(0)
-        first_row = (last_chunk - chunks_of_graph) * self.chunk  # [G], where a graph's rows begin among the chunks
-        first_node = self.counts.cumsum(0) - self.counts  # [G], where they begin among the sorted nodes
+        first_row = (last_chunk - chunks_of_graph) * self.chunk  # [G], first row of each graph in the chunks
+        first_node = self.counts.cumsum(0) - self.counts  # [G], its first node among the sorted nodes
         position = torch.arange(self.num_nodes, device=self.batch.device)
         in_onnx = torch.compiler.is_compiling() and torch.onnx.is_in_onnx_export()
         if self.in_order:
             slot = position + (first_row - first_node).index_select(0, self.batch)
         else:
-            # ONNX has no stable sort, nor searchsorted; the order of the nodes within a graph is free.
+            # ONNX has neither a stable sort nor searchsorted; nodes within a graph may have any order.
             sorted_batch, order = torch.sort(self.batch) if in_onnx else torch.sort(self.batch, stable=True)
             slot_in_order = position + (first_row - first_node).index_select(0, sorted_batch)
             slot = torch.empty_like(position).index_copy(0, order, slot_in_order)
-        # Each graph begins at most one chunk that it does not fill; chunks past the last one are all zero.
+        # Each graph has at most one incomplete chunk; chunks after the last one are all zero.
         readable = may_read_values(self.batch) and self.num_graphs > 0
         num_chunks = int(last_chunk[-1]) if readable else self.num_nodes // self.chunk + self.num_graphs
         chunk = torch.arange(num_chunks, device=position.device)
@@ -184,7 +184,7 @@ class Segments(Keeps):
         if slot is None or graph_of_chunk is None:
             return rows.transpose(0, 1).unsqueeze(1)
         shape = (graph_of_chunk.size(0), self.chunk, *rows.shape[1:])
-        if torch.compiler.is_compiling():  # splitting a symbolic dimension would ask whether it is divisible
+        if torch.compiler.is_compiling():  # splitting a symbolic dimension would need a check of divisibility
             where = (torch.div(slot, self.chunk, rounding_mode="floor"), slot % self.chunk)
             packed = rows.new_zeros(shape).index_put(where, rows)
         else:
@@ -219,9 +219,9 @@ class Segments(Keeps):
         return per_graph.index_select(0, self.batch)
 
     def sizes(self, like: Tensor) -> Tensor | int:
-        """Nodes of each graph, ``[G]``, at least one (an empty graph divides by it)."""
+        """Nodes of each graph, ``[G]``, at least 1, because it is a divisor."""
         if self.counts is None:
-            # written so that a compiler with a symbolic size need not ask whether the graph is empty
+            # in this form a compiler with symbolic sizes does not check whether the graph is empty
             return torch.sym_max(self.num_nodes, 1)
         return self.counts.clamp(min=1).to(like.dtype)
 
@@ -231,12 +231,12 @@ class Tiles:
     """Tiles of a batch of graphs.
 
     Args:
-        start: First row of each tile among the nodes in the order of their graphs, ``[M]``.
+        start: First row of each tile among the nodes sorted by graph, ``[M]``.
         end: Row after the last, ``[M]``; equal to ``start`` in an empty tile.
         graph: Graph of each tile, ``[M]``.
         ptr: Graph g has the tiles ``ptr[g] … ptr[g + 1] - 1``; ``[G + 1]``.
         counts: Nodes of each graph, ``[G]``.
-        order: The nodes in the order of their graphs, ``[N]``; ``None`` where they are in order.
+        order: Permutation that sorts the nodes by graph, ``[N]``; ``None`` if they are sorted.
     """
 
     start: Tensor
@@ -253,13 +253,13 @@ class Tiles:
 
     @property
     def table(self) -> list[Tensor]:
-        """All of it as operators take it, in the order of the arguments above."""
+        """All fields as arguments of the operators, in the order above."""
         table = [self.start, self.end, self.graph, self.ptr, self.counts]
         return table if self.order is None else [*table, self.order]
 
     @staticmethod
     def of(segments: Segments, device: torch.device) -> "Tiles":
-        """Cuts the graphs of ``segments``.
+        """Splits the graphs of ``segments`` into tiles.
 
         Example:
             >>> import torch
@@ -274,7 +274,7 @@ class Tiles:
         else:
             assert segments.batch is not None
             counts = segments.counts
-            # A stable sort keeps sorted nodes in place; whether they are sorted only their values tell.
+            # A stable sort keeps sorted nodes in place; checking whether they are sorted would read values.
             order = None if segments.in_order else torch.sort(segments.batch, stable=True)[1]
         rows = ROWS_OF_SMALL if n < SMALL_GRAPH * max(graphs, 1) else ROWS_OF_LARGE
         ends = counts.cumsum(0)  # [G]
@@ -295,7 +295,7 @@ _latest: tuple[Tensor, int, Segments] | None = None  # a batch vector on a GPU, 
 
 @contextmanager
 def known_segments(segments: Segments) -> Iterator[None]:
-    """Within it, :meth:`Segments.from_batch` of this very batch vector returns ``segments`` at no cost."""
+    """Inside the block, :meth:`Segments.from_batch` of this batch vector returns ``segments`` at no cost."""
     token = _known.set(segments)
     try:
         yield
@@ -322,13 +322,13 @@ def _remember(batch: Tensor, segments: Segments) -> None:
 
 
 def _can_remember(batch: Tensor) -> bool:
-    """Whether a change of the vector would be noticed: memory shared with NumPy, replays of a CUDA graph and inference
-    tensors change without a new version."""
+    """Whether changes of the vector are detected. Memory shared with NumPy, replays of a CUDA graph and inference
+    tensors can change without a new version counter."""
     return type(batch) is Tensor and batch.device.type == "cuda" and not batch.is_inference() and not is_capturing()
 
 
 def _chunk_rows(num_nodes: int, num_graphs: int) -> int:
-    """A power of two near half the mean graph: few unused rows, yet products large enough to be fast."""
+    """A power of two near half the mean graph size: few unused rows, but products that are large enough to be fast."""
     if torch.compiler.is_compiling() or not num_graphs:
         return CHUNK_WHILE_COMPILING
     rows = SMALLEST_CHUNK

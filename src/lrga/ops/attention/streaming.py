@@ -1,52 +1,45 @@
-"""Low-rank attention of one large graph on a GPU, without its projections ever being kept.
+"""Low-rank attention of one large graph on a GPU, without storing its projections.
 
-Forward, x is read once: blocks of rows are projected, V and Z are summed, U and m4 go to their places in the result; a
+Forward, x is read once: blocks of rows are projected, V and Z are summed, U and m4 are written to the result; a
 second pass turns U into U S / η in place.
 
-Backward, the projections are computed again. The gradient of x is a result, so its memory is free until its rows are
-written. Where U, V, Z and their gradients fit in there (and x in the type of the products, if x is float32 and that
-has 16 bits), one product over all rows puts U, V and Z there: the library's, or where x must be narrowed too a
-kernel's. T = Uᵀ dA is summed, then from the last chunk of rows to the first a kernel turns U, V and Z (of m4 the
-result tells the sign) into the gradients before the activation; those of the last chunk go into a buffer, the others
-into rows of the gradient of x whose projections have been used. The library multiplies them with x and with the
-weight. Where they do not fit, kernels project blocks of rows themselves, U alone in a first sweep, and the gradients
-of every chunk go into the buffer. Beyond inputs, result and gradients there is only that buffer, tens of megabytes
-whatever N is. No atomics: results do not vary between runs.
+Backward, the library computes the projections U, V and Z again. T = Uᵀ dA is summed, then a kernel turns U, V and Z
+(the sign of m4 is read from the result) into gradients before the activation; the library multiplies these with x and
+the weight. The buffer of x's gradient serves as scratch space until its rows are written. If U, V, Z and their
+gradients fit into it (and x in the dtype of the products, if x is float32 and that is 16-bit), all rows are projected
+at once, by a kernel if x must be converted too. Chunks of rows are processed from last to first: gradients of the last
+chunk go into a buffer, the others into rows of x's gradient whose projections are no longer needed. If they do not
+fit, chunks of rows are projected into a buffer, first only U for T, then all three. Besides inputs, result and
+gradients only these buffers are needed, tens of megabytes for any N. Without atomics, results do not vary between runs.
 
 Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of a product, B columns of a map.
 """
 
-# ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
+# ruff: noqa: ARG001  (shape and derivative functions of an operator receive all of its arguments)
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
 from lrga.ops._operator import operator
-from lrga.ops._triton import block, compute_type, dot_precision, launch, shared_memory
+from lrga.ops._triton import block, compute_type, dot_precision, interpreted, launch, shared_memory
 from lrga.ops.attention import streaming_kernels as kernels
 
 BUFFER_BYTES = 56 << 20
-MIN_ROWS = 1024  # of a chunk
-PROGRAMS = 4  # in Triton's interpreter; on a GPU so many for each multiprocessor:
-PER_PROCESSOR = {
-    "reduce_rows": 1, "reduce_gradient_maps": 2, "project_rows": 2, "reduce_gradient_rows": 2, "gradient_rows": 1,
-}  # fmt: skip
+MIN_ROWS = 1024  # minimum rows of a chunk
+PROGRAMS = 4  # in Triton's interpreter; on a GPU, per multiprocessor:
+PER_PROCESSOR = {"reduce_rows": 1, "reduce_gradient_maps": 2, "project_rows": 2, "gradient_maps": 2}
 REDUCE: dict[str, Any] = {"BM": 128, "num_warps": 8, "num_stages": 3}
-APPLY: dict[str, Any] = {"BM": 128, "num_warps": 4, "num_stages": 1}
+APPLY: dict[str, Any] = {"BM": 128, "num_warps": 8, "num_stages": 1}
 REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 3, "num_warps": 4}
 PROJECT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 3}
-GRADIENT: dict[str, Any] = {"BM": 32, "num_warps": 4}
-RECOMPUTE_REDUCE: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 4}
-RECOMPUTE: dict[str, Any] = {"BM": 128, "BD": 32, "num_warps": 8, "num_stages": 3}
-# Bytes of shared memory that the largest ranks need with these, and what is taken where there is less:
-SCARCE: dict[str, tuple[int, dict[str, Any]]] = {
-    "reduce_rows": (163_840, {"BM": 64, "num_warps": 4, "num_stages": 2}),
-    "gradient_rows": (196_608, {"BM": 64, "num_warps": 4, "num_stages": 2}),
-}
+GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 2, "num_warps": 4}
+SMALLER_REDUCE = {"BM": 64, "num_warps": 4, "num_stages": 2}  # if a program has less shared memory than
+REDUCE_ROOM = 196_608  # bytes
+WIDE = {"num_warps": 8, "num_stages": 2, "STAGES": 2}  # for ranks above 64, with blocks of at most 64 rows
 
 
 def streaming_attention(
@@ -61,7 +54,7 @@ def streaming_attention(
 def streaming_forward(
     x: Tensor, weight: Tensor, bias: Tensor, heads: int, rank: int, eps: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """The result, and S, Σu and Σv of every head, ``[H, B² + 2B]``."""
+    """Returns the result, and S, Σu and Σv of every head, ``[H, B² + 2B]``."""
     n, columns = x.size(0), block(rank)
     out = x.new_empty(n, heads * 2 * rank, dtype=dtype)
     if n == 0:
@@ -69,15 +62,19 @@ def streaming_forward(
     programs, shape = _programs(x.device, "reduce_rows", heads), _shape(heads, rank, dtype)
     parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
+    options = {"BD": 128 // dtype.itemsize, **REDUCE}
+    if shared_memory(x.device) < REDUCE_ROOM:
+        options |= SMALLER_REDUCE
     launch(
         kernels.reduce_rows, (programs, heads),
         x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=compute_type(dtype),
-        **shape, **fitting("reduce_rows", {"BD": 128 // dtype.itemsize, **REDUCE}, x.device),
+        **shape, **_fitting(options, rank),
     )  # fmt: skip
     totals = parts.sum(1)
+    options = _fitting(APPLY, rank)
     launch(
-        kernels.apply_rows, (-(-n // APPLY["BM"]), heads),
-        out, totals, n, eps, HALF=dtype == torch.float16, **shape, **APPLY,
+        kernels.apply_rows, (-(-n // options["BM"]), heads),
+        out, totals, n, eps, HALF=dtype == torch.float16, **shape, **options,
     )  # fmt: skip
     return out, totals
 
@@ -102,50 +99,104 @@ def streaming_backward(
         return dx, weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
     fits = heads * max(3 * _padded(rank), 4 * rank) <= x.size(1)
     in_place = fits and (x.dtype == grad.dtype or _narrows(x.dtype, grad.dtype))
-    backward = _backward_in_place if in_place else _backward_by_blocks
-    dw, bias_parts = backward(
-        dx, grad.contiguous(), x.contiguous(), weight, bias.contiguous(), out.contiguous(), totals.contiguous(),
-        heads, rank, eps,
-    )  # fmt: skip
-    db = bias_parts.sum(1).view(heads, 4, block(rank))[:, :, :rank].reshape(bias.shape)
+    backward = _backward_in_place if in_place else _backward_by_chunks
+    saved = _Saved(x.contiguous(), weight, bias.contiguous(), out.contiguous(), grad.contiguous(), heads, rank)
+    dw, bias_parts = backward(dx, saved, totals.contiguous(), eps)
+    db = bias_parts.sum(1)[:, :, :rank].reshape(bias.shape)
     return dx, dw.to(weight.dtype), db.to(bias.dtype)
 
 
-def _backward_in_place(
-    dx: Tensor, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor,
-    heads: int, rank: int, eps: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The gradient of x into ``dx``, where products and their gradients lie meanwhile; that of the weight, and parts of
-    the bias'."""
-    n, dtype, columns, width = x.size(0), grad.dtype, block(rank), heads * 4 * rank
-    rows, given, t_totals = _project(dx, x, weight, bias, grad, heads, rank)
-    factors = totals.new_empty(heads, 2 * columns * columns + 2 * columns)
-    launch(
-        kernels.gradient_factors, (heads,),
-        totals, t_totals, factors, n, eps, B=columns, HALF=dtype == torch.float16, PRECISION=_precision(dtype),
-    )  # fmt: skip
-    step = rows_of_chunk(n, width * dtype.itemsize)
-    begin = max(n - step, 0) // 128 * 128  # of the last chunk
-    buffer = x.new_empty(n - begin, width, dtype=dtype)
-    programs = -(-buffer.size(0) // GRADIENT["BM"])  # so many for U and m4, so many for V and Z
-    bias_parts = totals.new_empty(heads, programs, 4 * columns)
-    shape = {**_shape(heads, rank, dtype), "C": _padded(rank), "STRIDE": rows.stride(0), **GRADIENT}
-    back = _back(weight, dtype)
+class _Saved(NamedTuple):
+    """Shared state and kernels of the backward passes."""
 
-    def differentiate(first: int, last: int, target: Tensor, *, add: bool) -> None:
+    x: Tensor
+    weight: Tensor
+    bias: Tensor
+    out: Tensor
+    grad: Tensor
+    heads: int
+    rank: int
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the products."""
+        return self.grad.dtype
+
+    def across(self) -> Tensor:
+        """The weight for the products, ``[D, 3 * H * C]``: U of every head, V, Z."""
+        heads, rank, channels = self.heads, self.rank, self.x.size(1)
+        across = self.weight.new_zeros(3, heads, _padded(rank), channels, dtype=self.dtype)
+        across[:, :, :rank] = self.weight.reshape(heads, 4, rank, channels)[:, :3].transpose(0, 1)
+        return across.view(-1, channels).t()
+
+    def back(self) -> Tensor:
+        """The weight with contiguous columns: products are fastest if both factors are contiguous along the sum."""
+        return self.weight.to(self.dtype).t().contiguous().t()
+
+    def parts(self, kernel: str) -> Tensor:
+        """Buffer for the sums Uᵀ dA of every program of a kernel."""
+        programs = _programs(self.x.device, kernel, self.heads)
+        return self.x.new_empty(self.heads, programs, block(self.rank) ** 2, dtype=torch.float32)
+
+    def bias_parts(self) -> Tensor:
+        """Buffer for the bias gradient of every program."""
+        programs = _programs(self.x.device, "gradient_maps", self.heads)
+        return self.x.new_empty(self.heads, programs, 4, block(self.rank), dtype=torch.float32)
+
+    def reduce_gradient(self, maps: Tensor, first: int, last: int, parts: Tensor, *, add: bool) -> None:
+        """Uᵀ dA of some rows with the products ``maps``."""
         launch(
-            kernels.gradient_maps, (2 * programs, heads),
-            rows[first:], bias, out[first:], grad[first:], factors, target, bias_parts, last - first, int(add),
-            TARGET=target.stride(0), **shape,
+            kernels.reduce_gradient_maps, (parts.size(1), self.heads),
+            maps, self.bias, self.grad[first:last], parts, last - first, int(add),
+            STRIDE=maps.stride(0), COMPUTE=compute_type(self.dtype), **self._shape(),
+            **_fitting(REDUCE_GRADIENT, self.rank),
         )  # fmt: skip
 
-    # From the last chunk to the first, the gradients of a row go to one so much further on that nothing in it is needed
-    # any more; those of the last chunk, for which there is none, go into the buffer.
-    differentiate(begin, n, buffer, add=False)
+    def factors(self, totals: Tensor, t_totals: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        """The factors of the activations in ``gradient_maps``; float16 cannot represent them."""
+        columns = block(self.rank)
+        bfloat = self.dtype == torch.bfloat16 and not interpreted()
+        factors = totals.new_empty(self.heads, 3, columns, columns, dtype=self.dtype if bfloat else torch.float32)
+        shifts = totals.new_empty(self.heads, 3, columns)
+        launch(
+            kernels.gradient_factors, (self.heads,),
+            totals, t_totals, factors, shifts, self.x.size(0), eps, B=columns, HALF=self.dtype == torch.float16,
+            PRECISION=_precision(self.dtype), num_warps=8,
+        )  # fmt: skip
+        return factors, shifts
+
+    def differentiate(
+        self, maps: Tensor, first: int, last: int, factors: tuple[Tensor, Tensor], target: Tensor, bias_parts: Tensor,
+        *, add: bool,
+    ) -> None:  # fmt: skip
+        """Writes the gradients before the activation of some rows into ``target``."""
+        launch(
+            kernels.gradient_maps, (4 * bias_parts.size(1), self.heads),
+            maps, self.bias, self.out[first:last], self.grad[first:last], *factors, target, bias_parts, last - first,
+            int(add), STRIDE=maps.stride(0), TARGET=target.stride(0), **self._shape(), **_fitting(GRADIENT, self.rank),
+        )  # fmt: skip
+
+    def _shape(self) -> dict[str, Any]:
+        return {"C": _padded(self.rank), **_shape(self.heads, self.rank, self.dtype)}
+
+
+def _backward_in_place(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Writes the gradient of x into ``dx``, used as scratch space for products until then; returns the
+    gradient of the weight and partial sums of the bias gradient."""
+    n, width = dx.size(0), saved.heads * 4 * saved.rank
+    rows, given, t_totals = _project(dx, saved)
+    factors, bias_parts = saved.factors(totals, t_totals, eps), saved.bias_parts()
+    step = rows_of_chunk(n, width * saved.dtype.itemsize)
+    begin = max(n - step, 0) // 128 * 128  # start of the last chunk
+    buffer = rows.new_empty(n - begin, width)
+    back = saved.back()
+    # From the last chunk to the first, the gradients of a row are written further back, to rows that are not needed
+    # any more; those of the last chunk have no such rows and go into the buffer.
+    saved.differentiate(rows[begin:], begin, n, factors, buffer, bias_parts, add=False)
     gradients = rows[n - begin :, :width]
     earlier = [(max(last - step, 0), last) for last in range(begin, 0, -step)]
     for first, last in earlier:
-        differentiate(first, last, gradients[first:last], add=True)
+        saved.differentiate(rows[first:last], first, last, factors, gradients[first:last], bias_parts, add=True)
     dw = _sum_mm(None, gradients.t(), given[:begin]) if begin else None
     dw = _sum_mm(dw, buffer.t(), given[begin:])
     for first, last in reversed(earlier):
@@ -155,69 +206,55 @@ def _backward_in_place(
 
 
 def _narrows(given: torch.dtype, dtype: torch.dtype) -> bool:
-    """Whether x is twice as wide as the products: the memory of its gradient holds these and a narrow x."""
+    """Whether x is twice as wide as the dtype of the products; its gradient's buffer then also holds converted x."""
     return given == torch.float32 and dtype.itemsize == 2
 
 
-def _project(
-    dx: Tensor, x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor, heads: int, rank: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of the memory of ``dx`` that begin with the products U, V and Z, x in the type of these (in the same memory
-    where it is of another), and T = Uᵀ dA of every head, ``[H, B²]``."""
-    dtype, channels, padded = grad.dtype, x.size(1), _padded(rank)
-    narrows = _narrows(x.dtype, dtype)
-    kernel = "project_rows" if narrows else "reduce_gradient_maps"
+def _project(dx: Tensor, saved: _Saved) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of the buffer of ``dx`` that begin with the products U, V and Z, x in their dtype (in the same buffer
+    if it must be converted), and T = Uᵀ dA of every head, ``[H, B²]``."""
+    x, heads, rank, dtype = saved.x, saved.heads, saved.rank, saved.dtype
+    n, channels = x.shape
     rows = dx.view(dtype)
-    parts = x.new_empty(heads, _programs(x.device, kernel, heads), block(rank) ** 2, dtype=torch.float32)
-    shape = {"STRIDE": rows.stride(0), "C": padded, "COMPUTE": compute_type(dtype), **_shape(heads, rank, dtype)}
-    if narrows:
-        given = rows[:, channels:]
-        wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
-        launch(
-            kernels.project_rows, (parts.size(1), heads),
-            x, wide, wide_bias, grad, rows, given, parts, x.size(0), D=channels, **shape, **PROJECT,
-        )  # fmt: skip
-        return rows, given, parts.sum(1)
-    across = _filled(weight, None, 3, padded, heads, rank, dtype, "tf32x3")[0].view(-1, channels).t()
-    torch.mm(x, across, out=rows[:, : across.size(1)])
+    if not _narrows(x.dtype, dtype):
+        across, parts = saved.across(), saved.parts("reduce_gradient_maps")
+        torch.mm(x, across, out=rows[:, : across.size(1)])
+        saved.reduce_gradient(rows, 0, n, parts, add=False)
+        return rows, x, parts.sum(1)
+    given, parts = rows[:, channels:], saved.parts("project_rows")
+    wide, wide_bias = _wide_maps(saved.weight, saved.bias, heads, rank, dtype)
     launch(
-        kernels.reduce_gradient_maps, (parts.size(1), heads),
-        rows, bias, grad, parts, x.size(0), **shape, **REDUCE_GRADIENT,
+        kernels.project_rows, (parts.size(1), heads),
+        x, wide, wide_bias, saved.grad, rows, given, parts, n, STRIDE=rows.stride(0), D=channels, C=_padded(rank),
+        COMPUTE=compute_type(dtype), **_shape(heads, rank, dtype), **_fitting(PROJECT, rank),
     )  # fmt: skip
-    return rows, x, parts.sum(1)
+    return rows, given, parts.sum(1)
 
 
-def _backward_by_blocks(
-    dx: Tensor, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor,
-    heads: int, rank: int, eps: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The same, the projections of blocks of rows computed in the kernels."""
-    n, dtype, columns = x.size(0), grad.dtype, block(rank)
-    wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
-    shape = {"D": x.size(1), "COMPUTE": compute_type(dtype), **_shape(heads, rank, dtype)}
-    programs = _programs(x.device, "reduce_gradient_rows", heads)
-    parts = totals.new_empty(heads, programs, columns * columns)
-    launch(
-        kernels.reduce_gradient_rows, (programs, heads),
-        x, wide, wide_bias, grad, parts, n, **shape, **RECOMPUTE_REDUCE,
-    )  # fmt: skip
-    t_totals = parts.sum(1)
-    programs = _programs(x.device, "gradient_rows", heads)
-    bias_parts = totals.new_empty(heads, programs, 4 * columns)
-    step = rows_of_chunk(n, heads * 4 * rank * dtype.itemsize)
-    buffer = x.new_empty(min(step, n), heads * 4 * rank, dtype=dtype)
-    back, tiles = _back(weight, dtype), fitting("gradient_rows", RECOMPUTE, x.device)
+def _backward_by_chunks(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """The same, with products and gradients of a chunk of rows in a buffer."""
+    x, heads, rank, dtype = saved.x, saved.heads, saved.rank, saved.dtype
+    n, narrowed = x.size(0), 0 if x.dtype == dtype else x.size(1)
+    across, back, width = saved.across(), saved.back(), heads * 4 * rank
+    step = rows_of_chunk(n, (across.size(1) + width + narrowed) * dtype.itemsize)
+    chunks = [(first, min(first + step, n)) for first in range(0, n, step)]
+    products, buffer = (
+        x.new_empty(min(step, n), across.size(1), dtype=dtype),
+        x.new_empty(min(step, n), width, dtype=dtype),
+    )
+    parts, only_u = saved.parts("reduce_gradient_maps"), heads * _padded(rank)
+    for first, last in chunks:
+        maps = products[: last - first]
+        torch.mm(x[first:last].to(dtype), across[:, :only_u], out=maps[:, :only_u])
+        saved.reduce_gradient(maps, first, last, parts, add=first > 0)
+    factors, bias_parts = saved.factors(totals, parts.sum(1), eps), saved.bias_parts()
     dw: Tensor | None = None
-    for first in range(0, n, step):
-        last = min(first + step, n)
-        given, gradients = x[first:last], buffer[: last - first]
-        launch(
-            kernels.gradient_rows, (programs, heads),
-            given, wide, wide_bias, out[first:last], grad[first:last], totals, t_totals, gradients, bias_parts,
-            last - first, n, eps, ADD=first > 0, HALF=dtype == torch.float16, **shape, **tiles,
-        )  # fmt: skip
+    for first, last in chunks:
+        given, maps, gradients = x[first:last].to(dtype), products[: last - first], buffer[: last - first]
+        torch.mm(given, across, out=maps)
+        saved.differentiate(maps, first, last, factors, gradients, bias_parts, add=first > 0)
         _mm(gradients, back, dx[first:last])
-        dw = _sum_mm(dw, gradients.t(), given.to(dtype))
+        dw = _sum_mm(dw, gradients.t(), given)
     assert dw is not None
     return dw, bias_parts
 
@@ -240,45 +277,33 @@ streaming_forward.register_autograd(_backward, setup_context=_keep)
 
 
 def _wide_maps(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Weight ``[H, 4, B, D]`` and bias ``[H, 4, B]``, filled up with zeros; the weight rounded as its products are."""
-    wide_bias = bias.new_empty(heads, 4, block(rank), dtype=torch.float32)
-    return _filled(weight, (bias.contiguous(), wide_bias), 4, block(rank), heads, rank, dtype, _precision(dtype))
-
-
-def _filled(
-    weight: Tensor, biases: tuple[Tensor, Tensor] | None, maps: int, height: int, heads: int, rank: int,
-    dtype: torch.dtype, precision: str,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The first so many maps of every head, each filled up to ``height`` rows, ``[H, maps, height, D]``."""
-    wide = weight.new_empty(heads, maps, height, weight.size(1), dtype=dtype)
-    bias, wide_bias = biases if biases is not None else (None, None)
+    """Weight ``[H, 4, B, D]`` and bias ``[H, 4, B]``, padded with zeros; the weight is rounded as in the products."""
+    columns, channels = block(rank), weight.size(1)
+    wide = weight.new_empty(heads, 4, columns, channels, dtype=dtype)
+    wide_bias = bias.new_empty(heads, 4, columns, dtype=torch.float32)
     launch(
-        kernels.fill_maps, (heads * maps * height,),
-        weight, bias, wide, wide_bias, *weight.stride(), D=weight.size(1), K=rank, B=height, MAPS=maps,
-        PRECISION=precision, BD=triton.next_power_of_2(weight.size(1)), num_warps=1,
+        kernels.fill_maps, (heads * 4 * columns,),
+        weight, bias.contiguous(), wide, wide_bias, *weight.stride(), D=channels, K=rank, B=columns,
+        PRECISION=_precision(dtype), BD=triton.next_power_of_2(channels), num_warps=1,
     )  # fmt: skip
-    return wide, wide if wide_bias is None else wide_bias
-
-
-def _back(weight: Tensor, dtype: torch.dtype) -> Tensor:
-    """The weight, columns together: the library multiplies fastest along contiguous rows of both sides."""
-    return weight.to(dtype).t().contiguous().t()
+    return wide, wide_bias
 
 
 def rows_of_chunk(n: int, row_bytes: int) -> int:
-    """Rows of equal chunks of at most ``BUFFER_BYTES``, a multiple of 128."""
+    """Number of rows, a multiple of 128, of equal chunks of at most ``BUFFER_BYTES``."""
     most = max(MIN_ROWS, BUFFER_BYTES // row_bytes // 128 * 128)
     return -(-n // -(-n // most) // 128) * 128
 
 
-def fitting(kernel: str, options: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The options of a kernel, with smaller tiles where the shared memory of the device does not hold them."""
-    needed, smaller = SCARCE[kernel]
-    return options if shared_memory(device) >= needed else {**options, **smaller}
+def _fitting(options: dict[str, Any], rank: int) -> dict[str, Any]:
+    """The options of a kernel, for wide maps those with which its values fit into registers."""
+    if rank <= 64:
+        return options
+    return {**options, "BM": min(options["BM"], 64), **{name: value for name, value in WIDE.items() if name in options}}
 
 
 def _padded(rank: int) -> int:
-    """Columns of a product: rows then begin where 16 bytes can be read at once."""
+    """Columns of a product, rounded up so that rows are aligned to 16 bytes."""
     return -(-rank // 8) * 8
 
 
@@ -291,7 +316,7 @@ def _shape(heads: int, rank: int, dtype: torch.dtype) -> dict[str, Any]:
 
 
 def _mm(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """``a b`` into ``out``, which may be float32 where a and b are narrower."""
+    """Writes ``a b`` into ``out``, which may be float32 if a and b are in half precision."""
     if out.dtype == a.dtype:
         torch.mm(a, b, out=out)
     elif a.is_cuda and out.dtype == torch.float32:
@@ -301,7 +326,7 @@ def _mm(a: Tensor, b: Tensor, out: Tensor) -> None:
 
 
 def _sum_mm(total: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
-    """``total + a b`` in float32, in place; ``a b`` where there is no total yet."""
+    """``total + a b`` in float32, in place; ``a b`` if there is no total yet."""
     if a.dtype == torch.float32:
         return torch.mm(a, b) if total is None else total.addmm_(a, b)
     product = torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else torch.mm(a.float(), b.float())
@@ -309,7 +334,7 @@ def _sum_mm(total: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _programs(device: torch.device, kernel: str, heads: int) -> int:
-    """Programs for each head that keep partial sums: all heads together fill the GPU."""
+    """Programs per head that hold partial sums: all heads together fill the GPU."""
     return -(-_processors(device) * PER_PROCESSOR[kernel] // heads) if device.type == "cuda" else PROGRAMS
 
 

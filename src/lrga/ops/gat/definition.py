@@ -1,12 +1,12 @@
-r"""GAT's sum over the in-neighbours, weighted by a softmax of scores that are sums of a term of each end.
+r"""GAT's sum over the in-neighbours, weighted by a softmax of scores; a score adds a source and a target term.
 
 .. math::
     y_i = \sum_{j \to i} \alpha_{ji} x_j, \qquad
     \alpha_{ji} = \operatorname{softmax}_j \, \mathrm{LeakyReLU}(s_j + t_i), \qquad
     s_i = \langle a_s, x_i \rangle, \quad t_i = \langle a_t, x_i \rangle
 
-for each head. Written plainly the sum makes several tensors of E × H and, on a GPU, messages of E × H × D; there
-:mod:`lrga.ops.gat.gpu` keeps two numbers for each node and head instead, and reads x once for both terms.
+for each head. A direct implementation needs several tensors of E × H and, on a GPU, messages of E × H × D; there
+:mod:`lrga.ops.gat.gpu` stores only two numbers per node and head, and reads x once for both terms.
 
 Letters: T targets and S sources (both N in a whole graph), E edges, H heads, D channels of a head.
 """
@@ -23,13 +23,7 @@ from lrga.ops.neighbors.reduce import Edges, endpoints, num_targets, softmax_edg
 
 
 def attention_sum(
-    x: Tensor,
-    by_source: Tensor,
-    by_target: Tensor,
-    edges: Edges,
-    *,
-    negative_slope: float,
-    dropout: float = 0.0,
+    x: Tensor, by_source: Tensor, by_target: Tensor, edges: Edges, *, negative_slope: float, dropout: float = 0.0
 ) -> Tensor:
     """The weighted sums, ``[T, H, D]``.
 
@@ -38,8 +32,8 @@ def attention_sum(
         by_source: s, ``[S, H]``.
         by_target: t, ``[T, H]``.
         edges: ``[2, E]`` or a layout.
-        negative_slope: Of the LeakyReLU.
-        dropout: Probability with which a weight is dropped; the GPU kernel is for none.
+        negative_slope: Negative slope of the LeakyReLU.
+        dropout: Probability of dropping a weight; the GPU kernel requires 0.
 
     Example:
         >>> import torch
@@ -60,15 +54,9 @@ def attention_sum(
 
 
 def attention_sum_reference(
-    x: Tensor,
-    by_source: Tensor,
-    by_target: Tensor,
-    edges: Edges,
-    *,
-    negative_slope: float,
-    dropout: float = 0.0,
+    x: Tensor, by_source: Tensor, by_target: Tensor, edges: Edges, *, negative_slope: float, dropout: float = 0.0
 ) -> Tensor:
-    """:func:`attention_sum`, one tensor operation after the other."""
+    """:func:`attention_sum` in plain tensor operations."""
     source, target = endpoints(edges)
     scores = by_source.index_select(0, source) + by_target.index_select(0, target)
     attention = softmax_edges(F.leaky_relu(scores, negative_slope), edges, by_target.size(0))
@@ -102,14 +90,14 @@ def node_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tens
 
 
 def node_scores_reference(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
-    """:func:`node_scores` as one product of matrices, ``[N, H·D]`` with ``[H·D, 2·H]``."""
+    """:func:`node_scores` as one matrix product, ``[N, H·D]`` with ``[H·D, 2·H]``."""
     dtype = score_dtype(x, att_source, att_target)
     blocks = [torch.block_diag(*attention.to(dtype).unsqueeze(1)) for attention in (att_source, att_target)]
-    with without_autocast(x.device.type):  # a softmax is to follow, for which half precision is coarse
+    with without_autocast(x.device.type):  # half precision is too coarse for the softmax that follows
         by_source, by_target = F.linear(x.flatten(1).to(dtype), torch.cat(blocks)).split(x.size(1), 1)
     return by_source, by_target
 
 
 def score_dtype(x: Tensor, of_source: Tensor, of_target: Tensor) -> torch.dtype:
-    """The widest of the three."""
+    """The widest dtype of the three."""
     return torch.promote_types(torch.promote_types(x.dtype, of_source.dtype), of_target.dtype)

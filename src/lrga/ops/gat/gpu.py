@@ -1,9 +1,9 @@
-"""GAT's sum and the terms of its scores on a GPU, as PyTorch operators (see :mod:`lrga.ops.gat.definition`).
+"""GAT's sum and score terms on a GPU, as PyTorch operators (see :mod:`lrga.ops.gat.definition`).
 
 Letters: N nodes, E edges, H heads, D channels of a head, P parts.
 """
 
-# ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
+# ruff: noqa: ARG001  (shape and derivative functions of an operator receive all of its arguments)
 
 from typing import Any
 
@@ -19,8 +19,8 @@ from lrga.ops.linear import launch_column_sum
 from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.ops.neighbors.gpu import graph_of, launch_sum, may_be_long
 
-MAX_WIDTH = 256  # numbers of a row, heads and channels filled up to powers of two, up to which heads stay together
-NUMBERS = 32  # of a tile for each thread
+MAX_WIDTH = 256  # maximum numbers in a row (heads and channels padded to powers of two) for one group of heads
+NUMBERS = 32  # numbers of a tile per thread
 MAX_PARTS = 512
 
 
@@ -31,7 +31,7 @@ def attention_sum(x: Tensor, by_source: Tensor, by_target: Tensor, layout: EdgeL
 
 
 def _sizes(heads: int, depth: int) -> dict[str, int]:
-    """As many heads as fit together, then edges; one warp unless a single head is wide."""
+    """As many heads as fit, then edges; one warp unless a single head is wide."""
     block = triton.next_power_of_2(depth)
     group = min(triton.next_power_of_2(heads), max(1, MAX_WIDTH // block))
     warps = min(16, max(1, group * block // MAX_WIDTH))
@@ -39,17 +39,21 @@ def _sizes(heads: int, depth: int) -> dict[str, int]:
     return {"DEPTH": depth, "HEADS": heads, "GROUP": group, "EDGES": edges, "BLOCK": block, "num_warps": warps}
 
 
-@operator("lrga::attention_sum")
+def _empty_sums(x: Tensor, by_source: Tensor, by_target: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    y = by_target.new_empty(*by_target.shape, x.size(2), dtype=score_dtype(x, by_source, by_target))
+    return y, torch.empty(by_target.shape, device=x.device)
+
+
+@operator("lrga::attention_sum", _empty_sums)
 def attend_op(
     x: Tensor, by_source: Tensor, by_target: Tensor, graph: list[Tensor], slope: float, split: bool
 ) -> tuple[Tensor, Tensor]:
-    """The sums ``[T, H, D]``, and the logarithm of each node's sum of exponentials, ``[T, H]``."""
+    """Returns the sums ``[T, H, D]``, and the logarithm of each node's sum of exponentials, ``[T, H]``."""
     source, _, in_ptr, *_ = graph
-    num_rows, (_, heads, depth) = in_ptr.size(0) - 1, x.shape
-    y = torch.empty(num_rows, heads, depth, dtype=score_dtype(x, by_source, by_target), device=x.device)
-    log_total = torch.empty(num_rows, heads, device=x.device)
+    y, log_total = _empty_sums(x, by_source, by_target)
     if not y.numel():
         return y, log_total.zero_()
+    num_rows, heads, depth = y.shape
     sizes = _sizes(heads, depth)
     launch(
         kernels._attend_rows, (num_rows, triton.cdiv(heads, sizes["GROUP"])),
@@ -57,12 +61,6 @@ def attend_op(
         **sizes,
     )  # fmt: skip
     return y, log_total
-
-
-@attend_op.register_fake
-def _(x: Tensor, by_source: Tensor, by_target: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    y = by_target.new_empty(*by_target.shape, x.size(2), dtype=score_dtype(x, by_source, by_target))
-    return y, torch.empty(by_target.shape, device=x.device)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -90,7 +88,7 @@ def attend_gradient_op(
     slope: float,
     split: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of x and of both terms of the scores."""
+    """Gradients of x and of both score terms."""
     _, target, in_ptr, out_order, out_target, out_ptr = graph
     num_rows, heads, depth = x.shape
     given = (grad, x, by_source, by_target, y, log_total)
@@ -98,14 +96,9 @@ def attend_gradient_op(
     grad_x, grad_source = torch.empty_like(x), torch.empty_like(by_source)
     if not x.numel():
         return grad_x, grad_source.zero_(), torch.zeros_like(by_target)
-    sizes, num_targets = _sizes(heads, depth), by_target.size(0)
-    delta = torch.empty(num_targets, heads, device=x.device)
+    sizes = _sizes(heads, depth)
+    delta = (grad.float() * y.float()).sum(-1)  # [T, H]
     grad_scores = torch.empty(target.size(0), heads, device=x.device)
-    rows = max(4, 2048 // sizes["BLOCK"])
-    launch(
-        kernels._dot_rows, (triton.cdiv(num_targets * heads, rows),),
-        grad, y, delta, num_targets * heads, DEPTH=depth, ROWS=rows, BLOCK=sizes["BLOCK"],
-    )  # fmt: skip
     launch(
         kernels._attend_gradient_rows, (num_rows, triton.cdiv(heads, sizes["GROUP"])),
         x, grad, by_source, by_target, log_total, delta, out_target, out_order, out_ptr, grad_x, grad_source,
@@ -119,14 +112,20 @@ attend_gradient_op.gives_gradients_of("x", "by_source", "by_target")
 
 
 def _score_sizes(heads: int, depth: int) -> dict[str, int]:
-    """All heads or those that fit, and nodes for 16 numbers of each thread."""
+    """All heads or as many as fit, and nodes so that each thread has 16 numbers."""
     block = triton.next_power_of_2(depth)
     group = min(triton.next_power_of_2(heads), max(1, 1024 // block))
     rows = max(1, min(64, 2048 // (group * block)))
     return {"DEPTH": depth, "HEADS": heads, "GROUP": group, "ROWS": rows, "BLOCK": block, "num_warps": 4}
 
 
-@operator("lrga::node_scores")
+def _empty_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
+    dtype = score_dtype(x, att_source, att_target)
+    by_source, by_target = (torch.empty(x.shape[:2], dtype=dtype, device=x.device) for _ in range(2))
+    return by_source, by_target
+
+
+@operator("lrga::node_scores", _empty_scores)
 def node_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
     """:func:`lrga.ops.gat.definition.node_scores` by Triton's kernels."""
     num_rows, heads, depth = x.shape
@@ -139,15 +138,6 @@ def node_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tens
         x.contiguous(), att_source.contiguous(), att_target.contiguous(), by_source, by_target, num_rows, **sizes,
     )  # fmt: skip
     return by_source, by_target
-
-
-def _empty_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tensor, Tensor]:
-    dtype = score_dtype(x, att_source, att_target)
-    by_source, by_target = (torch.empty(x.shape[:2], dtype=dtype, device=x.device) for _ in range(2))
-    return by_source, by_target
-
-
-node_scores.register_fake(_empty_scores)
 
 
 def _keep_scores(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -163,7 +153,11 @@ def _scores_backward(ctx: Any, grad_source: Tensor, grad_target: Tensor) -> tupl
 node_scores.register_autograd(_scores_backward, setup_context=_keep_scores)
 
 
-@operator("lrga::node_scores_gradient")
+@operator(
+    "lrga::node_scores_gradient",
+    lambda _source, _target, x, *_: (x.new_empty(x.shape), torch.empty(2, *x.shape[1:], device=x.device)),
+    differentiable=False,
+)
 def scores_gradient_op(
     grad_source: Tensor, grad_target: Tensor, x: Tensor, att_source: Tensor, att_target: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -182,12 +176,3 @@ def scores_gradient_op(
         *given, grad_x, parts, num_rows, rows_of_part, **sizes,
     )  # fmt: skip
     return grad_x, launch_column_sum(parts).view(2, heads, depth)
-
-
-@scores_gradient_op.register_fake
-def _(grad_source: Tensor, grad_target: Tensor, x: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:
-    grad_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    return grad_x, torch.empty(2, *x.shape[1:], device=x.device)
-
-
-scores_gradient_op.refuse_derivative()

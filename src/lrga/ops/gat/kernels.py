@@ -1,19 +1,19 @@
 r"""The Triton kernels of GAT. Their definition is :mod:`lrga.ops.gat.definition`.
 
-A program takes a group of heads of one node, all of them if they are not too wide together: the row of a neighbour and
-the scores of its heads are then read in one piece each. Forward it walks the edges that end there, several at a time,
+A program processes a group of heads of one node, all heads if they are not too wide: the row of a neighbour and
+the scores of its heads are then contiguous reads. Forward, it iterates over the incoming edges, several at a time,
 and adds up :math:`e^{s - m}` and its products with the sources, where :math:`m` is the largest score so far: a larger
-one shrinks what was added before. The logarithm of the sum :math:`\ell_i` is kept beside the result. Backward, with
-:math:`\delta_i = \langle g_i, y_i \rangle`, it walks the edges that leave a source, where
+one rescales the sums so far. The logarithm of the sum, :math:`\ell_i`, is stored with the result. Backward, with
+:math:`\delta_i = \langle g_i, y_i \rangle`, it iterates over the outgoing edges of a source with
 
 .. math::
     \alpha_{ji} = e^{\mathrm{score}_{ji} - \ell_i}, \qquad
     \mathrm{d}x_j = \sum_i \alpha_{ji} g_i, \qquad
     \mathrm{d}\,\mathrm{score}_{ji} = \alpha_{ji} (\langle g_i, x_j \rangle - \delta_i),
 
-and writes the latter for each edge, to be summed by target. Nodes with very many edges are not divided between
-programs. The terms s and t of the scores are computed a few nodes at a time; backward, a program walks a part of the
-nodes and keeps its own sums of the gradients of both vectors. No atomics: results do not vary between runs.
+and writes the last one for each edge, to be summed by target. Nodes with very many edges are not split between
+programs. The terms s and t of the scores are computed a few nodes at a time; backward, a program has a part of the
+nodes and its own sums of the gradients of both vectors. Without atomics, results do not vary between runs.
 
 Letters: N nodes, E edges, H heads, D channels of a head, P parts.
 """
@@ -26,7 +26,7 @@ import triton.language as tl
 
 @triton.jit
 def heads_of_program(GROUP: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constexpr, HEADS: tl.constexpr):
-    """The heads of this program, their places in a row, and which of both there are."""
+    """The heads of this program, their columns in a row, and the masks of both."""
     head = tl.program_id(1) * GROUP + tl.arange(0, GROUP)
     column = tl.arange(0, BLOCK)
     place = head[:, None] * DEPTH + column[None, :]
@@ -35,7 +35,7 @@ def heads_of_program(GROUP: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constex
 
 @triton.jit
 def of_nodes(terms, node, head, real, HEADS: tl.constexpr):
-    """A number of some nodes and of each head, ``[EDGES, GROUP]`` in float32; zero outside."""
+    """One number per node and head, ``[EDGES, GROUP]`` in float32; zero outside."""
     return tl.load(terms + node[:, None] * HEADS + head[None, :], mask=real, other=0.0).to(tl.float32)
 
 
@@ -51,7 +51,7 @@ def _attend_rows(
     x, by_source, by_target, source, ptr, y, log_total, slope, DEPTH: tl.constexpr, HEADS: tl.constexpr,
     GROUP: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A group of heads of one node. Each of the ``EDGES`` that are walked at once has its own largest score."""
+    """A group of heads of one node. Each of the ``EDGES`` processed at a time has its own largest score."""
     row = tl.program_id(0).to(tl.int64)
     head, is_head, place, inside = heads_of_program(GROUP, BLOCK, DEPTH, HEADS)
     first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
@@ -64,12 +64,12 @@ def _attend_rows(
     for at in range(first, end, EDGES):
         edge = at + step
         real = edge < end
-        following = tl.load(source + edge + EDGES, mask=edge + EDGES < end, other=0)  # asked for ahead of its use
+        following = tl.load(source + edge + EDGES, mask=edge + EDGES < end, other=0)  # prefetched
         counted = real[:, None] & is_head[None, :]
         raw = of_nodes(by_source, j, head, counted, HEADS) + own[None, :]
         score = tl.where(counted, tl.where(raw > 0.0, raw, raw * slope), -float("inf"))
         higher = tl.maximum(top, score)
-        shift = tl.where(higher == -float("inf"), 0.0, higher)  # nothing yet: no difference of infinities
+        shift = tl.where(higher == -float("inf"), 0.0, higher)  # avoids inf - inf while there is no edge yet
         weight, shrink = tl.exp(score - shift), tl.exp(top - shift)
         values = rows_of_nodes(x, j, place, real, inside, HEADS * DEPTH)
         sums = sums * shrink[:, :, None] + weight[:, :, None] * values
@@ -84,23 +84,11 @@ def _attend_rows(
 
 
 @triton.jit
-def _dot_rows(a, b, dots, num_rows, DEPTH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """⟨a, b⟩ of each row."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    column = tl.arange(0, BLOCK)
-    inside = (row < num_rows)[:, None] & (column < DEPTH)[None, :]
-    where = row[:, None] * DEPTH + column[None, :]
-    left = tl.load(a + where, mask=inside, other=0.0).to(tl.float32)
-    right = tl.load(b + where, mask=inside, other=0.0).to(tl.float32)
-    tl.store(dots + row, tl.sum(left * right, 1), mask=row < num_rows)
-
-
-@triton.jit
 def _attend_gradient_rows(
     x, grad, by_source, by_target, log_total, delta, target, order, ptr, grad_x, grad_source, grad_scores, slope,
     DEPTH: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A group of heads of one source: gradients of x and of the source's terms, and of the scores of each edge."""
+    """A group of heads of one source: gradients of x, of the source's score terms and of the score of each edge."""
     row = tl.program_id(0).to(tl.int64)
     head, is_head, place, inside = heads_of_program(GROUP, BLOCK, DEPTH, HEADS)
     first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
@@ -137,7 +125,7 @@ def score_rows(
     x, att_source, att_target, by_source, by_target, num_rows, DEPTH: tl.constexpr, HEADS: tl.constexpr,
     GROUP: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Both terms of a group of heads of ``ROWS`` nodes."""
+    """Both score terms of a group of heads of ``ROWS`` nodes."""
     head, is_head, place, inside = heads_of_program(GROUP, BLOCK, DEPTH, HEADS)
     source = tl.load(att_source + place, mask=inside, other=0.0).to(tl.float32)
     target = tl.load(att_target + place, mask=inside, other=0.0).to(tl.float32)
@@ -155,7 +143,7 @@ def score_gradient_rows(
     x, att_source, att_target, grad_source, grad_target, grad_x, parts, num_rows, rows_of_part, DEPTH: tl.constexpr,
     HEADS: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A group of heads of a part of the nodes: gradients of x, and sums for those of both vectors."""
+    """A group of heads of a part of the nodes: gradients of x, and partial sums of the gradients of both vectors."""
     head, is_head, place, inside = heads_of_program(GROUP, BLOCK, DEPTH, HEADS)
     source = tl.load(att_source + place, mask=inside, other=0.0).to(tl.float32)
     target = tl.load(att_target + place, mask=inside, other=0.0).to(tl.float32)

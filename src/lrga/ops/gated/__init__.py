@@ -1,1 +1,1 @@
-"""The edges of a GatedGCN layer."""
+"""The edge operations of a GatedGCN layer."""

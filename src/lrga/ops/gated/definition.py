@@ -5,19 +5,17 @@ r"""The edges of a GatedGCN layer: gate, gated mean over the in-neighbours, and 
     m_i = \frac{\sum_{j \to i} \sigma(\hat e_{ji}) \odot b_j}{\sum_{j \to i} \sigma(\hat e_{ji}) + 10^{-6}}, \qquad
     e'_{ji} = e_{ji} + \mathrm{ReLU}(\mathrm{BatchNorm}(\hat e_{ji}))
 
-with :math:`b, d, t` linear maps of the node features. Written plainly this makes a dozen tensors of E × D; on a CPU the
-time goes into their pages. :func:`gated_edges` on an :class:`EdgeLayout` walks through chunks of edges that stay in the
-cache instead and keeps two of them; on a GPU it is a few fused kernels (:mod:`lrga.ops.gated.gpu`).
-:func:`gated_edges_reference` is the plain form; all give the same values and gradients.
+with :math:`b, d, t` linear maps of the node features. A direct version such as :func:`gated_edges_reference` needs
+a dozen tensors of E × D. :func:`gated_edges` on an :class:`EdgeLayout` needs fewer, with the same values and gradients:
+on a CPU gates and means are computed in chunks of edges (:mod:`lrga.ops.gated.cpu`), on a GPU by few fused kernels
+(:mod:`lrga.ops.gated.gpu`).
 
-In a batch of fixed capacity (``edges.valid_edges``) statistics are those of the real edges.
+In a padded batch (``edges.valid_edges``) only the real edges count in the statistics.
 
 Letters: T targets and S sources (both N in a whole graph), E edges, D channels.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -25,10 +23,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lrga.ops._triton import runs_on_gpu
-from lrga.ops.gated.cpu import EPS, GatedEdges
+from lrga.ops.gated.cpu import EPS, GatedMeans
 from lrga.ops.neighbors import cpu as csr
 from lrga.ops.neighbors.edges import EdgeLayout
-from lrga.ops.neighbors.reduce import Edges, endpoints, sum_edges, sum_edges_reference
+from lrga.ops.neighbors.reduce import Edges, endpoints, sum_edges
 from lrga.ops.norm.definition import BatchNormState, batch_norm_reference, share_of_batch
 
 Norm = BatchNormState | Callable[[Tensor], Tensor]
@@ -53,38 +51,32 @@ def gated_edges(
 
     Args:
         edge_attr: e, ``[E, D_in]``.
-        weight: Of the linear map C, ``[D, D_in]``.
-        bias: Of C, ``[D]``.
+        weight: Weight of the linear map C, ``[D, D_in]``.
+        bias: Bias of C, ``[D]``.
         gated: b, ``[S, D]``.
         from_source: d, ``[S, D]``.
         from_target: t, ``[T, D]``.
         edges: ``[2, E]`` or a layout.
-        norm: Normalisation of the edges, ``None`` for none. Only a batch normalisation's state is fused.
-        training: Whether a batch normalisation takes the statistics of this batch, which the running ones then follow.
+        norm: Normalisation of the edges, or ``None``. Only the state of a batch normalisation is fused.
+        training: Whether batch normalisation uses the statistics of this batch and updates the running statistics.
         scale: Factor of each edge before the normalisation, ``[E, 1]`` (graph norm).
         residual: Whether ``edge_attr`` is added to the new edge features.
-        need_edges: Without need, the new edge features may be left out (``None``); running statistics are kept anyway.
+        need_edges: If ``False``, the new edge features are ``None``; running statistics are updated anyway.
     """
     tensors = (edge_attr, weight, bias, gated, from_source, from_target)
     options: dict[str, Any] = {"norm": norm, "training": training, "scale": scale, "residual": residual}
     if isinstance(edges, EdgeLayout) and _is_fusible(*tensors, norm=norm, scale=scale, residual=residual):
         return gated_edges_fused(*tensors, edges, **options, need_edges=need_edges)
-    if (
-        isinstance(edges, EdgeLayout)
-        and isinstance(norm, BatchNormState)
-        and _goes_in_chunks(edges, *tensors, norm=norm)
-    ):
-        options["training"] = training and edges.num_edges >= 2  # one row has no variance
-        plain = partial(_plainly, edges=edges, **options)
-        mean, e = GatedEdges.apply(*tensors, norm.weight, norm.bias, edges, *options.values(), need_edges, plain)
-        return mean, e if need_edges else None
-    return gated_edges_reference(*tensors, edges, **options)
+    in_chunks = isinstance(edges, EdgeLayout) and _goes_in_chunks(edges, *tensors)
+    product = F.linear(edge_attr, weight, bias)
+    mean, e = gated_edges_of_product(product, edge_attr, *tensors[3:], edges, **options, in_chunks=in_chunks)
+    return mean, e if need_edges else None
 
 
 def gated_edges_reference(
     edge_attr: Tensor, weight: Tensor, bias: Tensor, *ends_and_edges: Any, **options: Any
 ) -> tuple[Tensor, Tensor]:
-    """:func:`gated_edges`, one tensor operation after the other."""
+    """:func:`gated_edges` in plain tensor operations."""
     return gated_edges_of_product(F.linear(edge_attr, weight, bias), edge_attr, *ends_and_edges, **options)
 
 
@@ -100,18 +92,19 @@ def gated_edges_of_product(
     training: bool = True,
     scale: Tensor | None = None,
     residual: bool = True,
+    in_chunks: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """:func:`gated_edges_reference` of C e, ``[E, D]``, whatever module computed it."""
-    source, target = endpoints(edges)
-    e = product + from_source.index_select(0, source) + from_target.index_select(0, target)
-    dtype, num_nodes = torch.promote_types(e.dtype, gated.dtype), from_target.size(0)
+    """:func:`gated_edges_reference` of C e, ``[E, D]``, computed by any module; with ``in_chunks`` in its memory."""
     valid = edges.valid_edges if isinstance(edges, EdgeLayout) else None
-    wide = torch.promote_types(dtype, torch.float32)  # in which half precision is summed and divided
-    gates = e.to(wide).sigmoid()
-    # In a padded batch the last edges are in no node's run, but it does no harm to add them to the dummy at the end.
-    add = sum_edges if valid is None else lambda values, *_: sum_edges_reference(values, target, num_nodes)
-    total = add(gates * gated.index_select(0, source), edges, num_nodes)
-    mean = (total / (add(gates, edges, num_nodes) + EPS)).to(dtype)
+    if in_chunks:
+        mean, e = GatedMeans.apply(product, gated, from_source, from_target, edges)
+    else:
+        source, target = endpoints(edges)
+        e = product + from_source.index_select(0, source) + from_target.index_select(0, target)
+        dtype, num_nodes = torch.promote_types(e.dtype, gated.dtype), from_target.size(0)
+        gates = e.to(torch.promote_types(dtype, torch.float32)).sigmoid()  # sums and divides half precision
+        total = sum_edges(gates * gated.index_select(0, source), edges, num_nodes)
+        mean = (total / (sum_edges(gates, edges, num_nodes) + EPS)).to(dtype)
     if scale is not None:
         e = e * scale
     if isinstance(norm, BatchNormState):
@@ -122,28 +115,16 @@ def gated_edges_of_product(
     return mean, edge_attr + e if residual else e
 
 
-def _is_whole(norm: BatchNormState) -> bool:
-    return norm.weight is not None and norm.bias is not None and norm.mean is not None and norm.var is not None
-
-
-def _goes_in_chunks(edges: EdgeLayout, *tensors: Tensor, norm: BatchNormState) -> bool:
-    """Whether the CPU's chunks of edges compute this."""
-    return (
-        edges.valid_edges is None
-        and edges.num_edges > 0
-        and csr.is_supported(*tensors)
-        and _is_whole(norm)
-        and len({t.dtype for t in (*tensors, norm.weight) if t is not None}) == 1
-        and not torch.is_autocast_enabled("cpu")
-    )
+def _goes_in_chunks(edges: EdgeLayout, *tensors: Tensor) -> bool:
+    """Whether the CPU version in chunks supports this call."""
+    one_type = len({tensor.dtype for tensor in tensors}) == 1 and not torch.is_autocast_enabled("cpu")
+    return edges.valid_edges is None and one_type and csr.is_supported(*tensors)
 
 
 def _is_fusible(*tensors: Tensor, norm: Norm | None, scale: Tensor | None, residual: bool) -> bool:
-    """Whether the GPU's kernels compute this, given an :class:`EdgeLayout`."""
-    of_norm: tuple[Tensor | None, ...] = ()
-    if isinstance(norm, BatchNormState):
-        of_norm = norm.weight, norm.bias, norm.mean, norm.var
-    if norm is not None and not (isinstance(norm, BatchNormState) and _is_whole(norm)):
+    """Whether the GPU kernels support this call on an :class:`EdgeLayout`."""
+    of_norm = (norm.weight, norm.bias, norm.mean, norm.var) if isinstance(norm, BatchNormState) else ()
+    if norm is not None and not (of_norm and all(tensor is not None for tensor in of_norm)):
         return False
     edge_attr, weight = tensors[:2]
     return (
@@ -162,8 +143,8 @@ def gated_edges_fused(
     residual: bool = True,
     need_edges: bool = True,
 ) -> tuple[Tensor, Tensor | None]:
-    """:func:`gated_edges` by the Triton kernels. Real edges are those before ``edges.in_ptr[N]``; the new features of
-    the others are zero."""
+    """:func:`gated_edges` by the Triton kernels. Edges before ``edges.in_ptr[N]`` are real; new features of
+    other edges are zero."""
     from lrga.ops.gated.gpu import gated_forward
     from lrga.ops.neighbors.gpu import graph_of
 
@@ -183,10 +164,3 @@ def gated_edges_fused(
         with torch.no_grad():
             torch._foreach_copy_(running, list(new_running.unbind()))
     return mean, new if need_edges else None
-
-
-def _plainly(*tensors: Tensor, norm: BatchNormState, **options: Any) -> tuple[Tensor, Tensor]:
-    """The plain form as a function of eight tensors, which leaves the running statistics alone."""
-    mean, var = (tensor.clone() for tensor in norm.running)
-    still = replace(norm, weight=tensors[6], bias=tensors[7], mean=mean, var=var, batches=None)
-    return gated_edges_reference(*tensors[:6], norm=still, **options)

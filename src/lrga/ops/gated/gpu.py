@@ -1,22 +1,21 @@
 """The edges of a GatedGCN layer on a GPU (see :mod:`lrga.ops.gated.definition` for the formula), as PyTorch operators.
 
-The forward pass is a product that gives the gate's argument ê (the library's, of wide weights, leaves the rows of the
-ends to what follows), one walk through the edges by target, which also takes the statistics of the normalisation, and
-one that writes the new edge features. Of E × D numbers only ê and the given edge features are kept for the backward
-pass, which computes the rest again.
+The forward pass has three steps: a product for the gate's argument ê (with wide weights the library computes it, and
+the next step adds the node rows), one pass over the edges by target, which also computes the statistics of the norm,
+and one that writes the new edge features. Of E × D tensors, only ê and the input edge features are stored for backward,
+which computes the others again.
 
-Products of all edges with a weight are our kernel's or the vendor's library's. Ours does what comes before or after the
-product too, and keeps the whole weight on the chip: it takes narrow weights only, and no float32 without TF32, for
-which registers would not suffice. The gradient of the weight is always the library's.
+Products of all edges with a weight use our kernel or the vendor's library. Ours is fused with the operations before
+and after the product and keeps the whole weight on the chip: it supports narrow weights only, and float32 only in TF32,
+because of registers. The weight gradient is always computed by the library.
 
 Letters: N nodes, E edges, D channels, I channels in, O channels out, P programs that share the nodes (or edges) in
 consecutive runs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -26,42 +25,40 @@ from lrga.ops._operator import operator
 from lrga.ops._triton import compute_type, dense, dot_precision, interpreted, launch, shared_memory
 from lrga.ops.linear import launch_column_sum
 
-MIN_CHANNELS = 16  # channels of a program
+MIN_CHANNELS = 16  # minimum channels of a program
 MAX_PRODUCT_WIDTH = 96  # padded channels
-MIN_SHARED_MEMORY = 150_000  # bytes of shared memory that hold the product_tiles of a program for the widest weight
+MIN_SHARED_MEMORY = 150_000  # bytes of shared memory for a program's product_tiles with the widest weight
 
 
-@dataclass(frozen=True)
-class Tiling:
-    """How the kernels divide the work."""
+class Tiling(NamedTuple):
+    """How the kernels split the work."""
 
-    numbers: int = 256  # of a tile: 96 to 128 registers of a thread, so that some twenty warps share a processor
-    warps: int = 1  # of a program
-    programs: int = 2048  # that share the nodes
-    flat: int = 1024  # numbers of a program of the edge output
-    sum_numbers: int = 1024  # of a tile of the normalisation's sums
+    numbers: int = 256  # per tile: 96 to 128 registers per thread, so about twenty warps run on a multiprocessor
+    warps: int = 1  # per program
+    programs: int = 2048  # programs that share the nodes
+    flat: int = 1024  # numbers per program of the edge output
+    sum_numbers: int = 1024  # per tile of the normalisation's sums
     sum_warps: int = 4
-    sum_programs: int = 192  # all at once on the GPU, none left for a second round
+    sum_programs: int = 192  # all run on the GPU at the same time
 
 
-tiling = Tiling()  # of all calls
+tiling = Tiling()  # used by all calls
 
 
-@dataclass(frozen=True)
-class ProductTiles:
-    """How the kernel divides the edges."""
+class ProductTiles(NamedTuple):
+    """How the product kernel splits the edges."""
 
-    rows: int = 64  # edges of a tile
+    rows: int = 64  # edges per tile
     warps: int = 4
-    programs: int = 264  # that share the product_tiles, two for each processor of the largest GPUs
-    stages: int = 2  # product_tiles under way at once
+    programs: int = 264  # programs that share the tiles, two per multiprocessor of the largest GPUs
+    stages: int = 2  # tiles in flight
 
 
-product_tiles = ProductTiles()  # of all calls
+product_tiles = ProductTiles()  # used by all calls
 
 
 def channel_block(channels: int) -> int:
-    """Channels of a program, a power of two: many at once, unless too many of them were past the end.
+    """Channels of a program, a power of two: as many as possible, unless too many would be padding.
 
     Example:
         >>> [channel_block(d) for d in (1, 45, 50, 64, 80, 100)]
@@ -71,7 +68,10 @@ def channel_block(channels: int) -> int:
     return next(block for block, width in widths.items() if width <= 1.1 * min(widths.values()))
 
 
-@operator("lrga::gated_forward")
+@operator(
+    "lrga::gated_forward",
+    lambda *args: _forward_results((*args[:2], *args[3:6]), args[6], args[10], residual=args[-2], need_edges=args[-1]),
+)
 def gated_forward(
     edge_attr: Tensor,
     weight: Tensor,
@@ -91,11 +91,11 @@ def gated_forward(
     residual: bool,
     need_edges: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Means [T, D], new edges [E, D] (or [0, D]), ê [E, D], denominators [T, D], and of the normalisation the
+    """Returns means [T, D], new edges [E, D] (or [0, D]), ê [E, D], denominators [T, D], and of the normalisation the
     statistics [3, D] and new running statistics [2, D].
 
-    ``running`` are mean and variance, if there is a normalisation; ``graph`` is that of
-    :func:`lrga.ops.neighbors.gpu.graph_of`. The share of a batch in the running statistics is a tensor or known.
+    ``running`` are mean and variance, if there is a normalisation; ``graph`` is the result of
+    :func:`lrga.ops.neighbors.gpu.graph_of`. The share of a batch in the running statistics is a tensor or a number.
     """
     from lrga.ops.gated import kernels
 
@@ -141,7 +141,7 @@ def gated_forward(
 def _forward_results(
     learned: Sequence[Tensor], norm_weight: Tensor | None, scale: Tensor | None, *, residual: bool, need_edges: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Memory for the results, with the types that PyTorch's own operations would give them."""
+    """Empty results with the dtypes that PyTorch operations would return."""
     edge_attr, weight, gated, from_source, from_target = learned
     num_nodes, channels = from_target.shape
     kind = torch.promote_types(torch.promote_types(weight.dtype, from_source.dtype), from_target.dtype)
@@ -159,12 +159,6 @@ def _forward_results(
     )
 
 
-@gated_forward.register_fake
-def _(*args: Any) -> tuple[Tensor, ...]:
-    learned, norm_weight, scale = (*args[:2], *args[3:6]), args[6], args[10]
-    return _forward_results(learned, norm_weight, scale, residual=args[-2], need_edges=args[-1])
-
-
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     mean, _, e_hat, denominator, statistics, new_running = output
     edge_attr, weight, _, gated, from_source, from_target, norm_weight, norm_bias, _, _, scale, graph = inputs[:12]
@@ -173,7 +167,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     ctx.save_for_backward(scale, *(tensor for group in saved for tensor in group))
     ctx.sizes, ctx.residual, ctx.need_edges = [len(group) for group in saved], *inputs[-2:]
     ctx.mark_non_differentiable(e_hat, denominator, statistics, new_running)
-    ctx.set_materialize_grads(False)  # zeros for ê would cost as much as the edges themselves
+    ctx.set_materialize_grads(False)  # zeros for ê would cost as much as the edge features
 
 
 def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -195,7 +189,7 @@ def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]
 gated_forward.register_autograd(_differentiate, setup_context=_keep)
 
 
-@operator("lrga::gated_backward")
+@operator("lrga::gated_backward", lambda *args: _backward_results(*args[2:4], need_attr=args[-1]), differentiable=False)
 def gated_backward(
     grad_mean: Tensor | None,
     grad_out: Tensor | None,
@@ -207,10 +201,10 @@ def gated_backward(
     residual: bool,
     need_attr: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of the six tensors that the layer learns from, and of the normalisation's bias and weight [2, D], which
-    is [2, 0] without it.
+    """Gradients of the six inputs, and of the normalisation's bias and weight [2, D], which
+    is [2, 0] without normalisation.
 
-    ``learned`` are these tensors but for the bias, ``of_norm`` weight and bias of the normalisation if there is one,
+    ``learned`` are these tensors without the bias, ``of_norm`` weight and bias of the normalisation, if any,
     ``kept`` are ê, means, denominators and statistics.
     """
     from lrga.ops.gated import kernels
@@ -247,7 +241,7 @@ def gated_backward(
         sums = launch_column_sum(parts).view(2, channels)
     else:
         sums.zero_()
-    # Our product adds the residual's share; for the library's it must lie there before.
+    # Our product adds the residual's share; the library needs it in the output before.
     own_product = product_is_supported(weight)
     through = residual and grad_out is not None and need_attr
     launch(
@@ -286,27 +280,19 @@ def _backward_results(
     )
 
 
-@gated_backward.register_fake
-def _(*args: Any) -> tuple[Tensor, ...]:
-    return _backward_results(*args[2:4], need_attr=args[-1])
-
-
-gated_backward.refuse_derivative()
-
-
 def _walk(block: int) -> dict[str, int]:
-    """Constants of the kernels that walk through the edges of nodes, ``block`` channels at a time."""
+    """Constants of the kernels that iterate over the edges of nodes, ``block`` channels at a time."""
     tile = {"BLOCK_E": tiling.numbers // block, "BLOCK_D": block}
     return {"FAST": not interpreted(), **tile, "num_warps": tiling.warps}
 
 
 def _rows(tensor: Tensor) -> Tensor:
-    """The tensor, each of its rows contiguous; they may be parts of longer ones."""
+    """The tensor with contiguous rows; the rows may be slices of longer ones."""
     return tensor if tensor.stride(1) == 1 or tensor.size(1) == 1 else tensor.contiguous()
 
 
 def blocks_of(width: int) -> tuple[int, int]:
-    """Two powers of two, 16 at least, that hold the columns; the second is zero where one block does as well.
+    """Two powers of two, at least 16, that hold the columns; the second is zero if one block is enough.
 
     Example:
         >>> [blocks_of(d) for d in (1, 45, 64, 80, 100)]
@@ -319,23 +305,23 @@ def blocks_of(width: int) -> tuple[int, int]:
 
 
 def tiles_on(device: torch.device, wanted: ProductTiles) -> ProductTiles:
-    """The division, with half the rows where a program has less memory than on the GPUs of data centres.
+    """The tiling, with half the rows if a program has less memory than on data centre GPUs.
 
     Example:
         >>> tiles_on(torch.device("cpu"), ProductTiles(rows=64)).rows
         64
     """
-    return wanted if shared_memory(device) >= MIN_SHARED_MEMORY else replace(wanted, rows=max(wanted.rows // 2, 16))
+    return wanted if shared_memory(device) >= MIN_SHARED_MEMORY else wanted._replace(rows=max(wanted.rows // 2, 16))
 
 
 def product_is_supported(weight: Tensor) -> bool:
-    """Whether our kernel can multiply with this weight, and fast."""
+    """Whether our kernel supports this weight and is fast with it."""
     fast = weight.dtype != torch.float32 or dot_precision(weight.dtype) == "tf32"
     return fast and all(width > 0 and sum(blocks_of(width)) <= MAX_PRODUCT_WIDTH for width in weight.shape)
 
 
 def vendor_product(edge_attr: Tensor, weight: Tensor, bias: Tensor, *, out: Tensor) -> Tensor:
-    """``C e + bias`` by the library, in ``out`` where that has the type of the weight."""
+    """``C e + bias`` by the library, in ``out`` if that has the dtype of the weight."""
     with torch.autocast(edge_attr.device.type, enabled=False):
         x = edge_attr.to(weight.dtype)
         if out.dtype == weight.dtype:
@@ -344,7 +330,7 @@ def vendor_product(edge_attr: Tensor, weight: Tensor, bias: Tensor, *, out: Tens
 
 
 def vendor_gradient(grad: Tensor, weight: Tensor, *, added: bool, out: Tensor) -> None:
-    """``grad C`` by the library, in ``out`` or, if ``added``, added to what lies there."""
+    """``grad C`` by the library, written to ``out`` or, with ``added``, added to it."""
     with torch.autocast(grad.device.type, enabled=False):
         grad, transposed = grad.to(weight.dtype), across(weight)
         if out.dtype != weight.dtype:
@@ -357,7 +343,7 @@ def vendor_gradient(grad: Tensor, weight: Tensor, *, added: bool, out: Tensor) -
 
 
 def across(weight: Tensor) -> Tensor:
-    """The weight, its columns contiguous where the product of a very long matrix with it is faster then: in TF32.
+    """The weight, with contiguous columns if that makes its product with a very long matrix faster: in TF32.
 
     Example:
         >>> weight = torch.ones(5, 3, dtype=torch.bfloat16)
@@ -370,9 +356,9 @@ def across(weight: Tensor) -> Tensor:
 
 
 def weight_gradient(grad: Tensor, edge_attr: Tensor, weight: Tensor, grad_source: Tensor) -> tuple[Tensor, Tensor]:
-    """``gradᵀ e``, like the weight, and the sum of ``grad``, which is zero in padding.
+    """``gradᵀ e`` in the shape of the weight, and the sum of ``grad``, which is zero in padding.
 
-    ``grad_source`` ``[N, O]`` has the sums of ``grad`` over the edges of each source.
+    ``grad_source`` ``[N, O]`` holds the sums of ``grad`` over the edges of each source.
     """
     of_bias = launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
     with torch.autocast(grad.device.type, enabled=False):
@@ -388,9 +374,9 @@ def map_edges(
     added: Tensor | None = None,
     out: Tensor,
 ) -> None:
-    """``x Wᵀ`` of every edge in ``out`` ``[E, O]``, zero in padding, by our kernel.
+    """``x Wᵀ`` of every edge by our kernel, in ``out`` ``[E, O]``; zero in padding.
 
-    Forward ``ends`` are the bias, d, t, source and target: then bias + d_source + t_target is added; backward
+    Forward, ``ends`` are bias, d, t, source and target, and bias + d_source + t_target is added; backward, it is
     ``added``.
     """
     from lrga.ops.gated import kernels
@@ -401,7 +387,7 @@ def map_edges(
     how = tiles_on(x.device, product_tiles)
     (inner0, inner1), (outer0, outer1) = blocks_of(weight.size(1)), blocks_of(weight.size(0))
     precision = "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)
-    bias, from_source, from_target, source, target = ends or (out, out, out, in_ptr, in_ptr)  # not read then
+    bias, from_source, from_target, source, target = ends or (out, out, out, in_ptr, in_ptr)  # not read without ends
     launch(
         kernels.map_edges, (min(how.programs, -(-num_edges // how.rows)),),
         x.contiguous(), weight, bias, from_source, from_target, source, target,

@@ -1,20 +1,20 @@
 """Triton kernels of the edges of a GatedGCN layer (see :mod:`lrga.ops.gated.definition` for the formula).
 
-The edges are sorted by target, so a program that walks through the edges of some nodes writes their sums without an
-atomic addition; the gradients of the sources walk through ``out_order`` in the same manner. A program has a block of
-channels and a tile of ``BLOCK_E`` edges at a time; it sums each *slot* of the tile (an edge's place in it) by itself
-and adds the slots up at the end, so that nothing crosses between threads within the loop. Node numbers of the next tile
-are asked for while this one is computed, by target its rows of edges too. Walks by target start with the last nodes,
-whose edges the kernel before left in the cache. Everything is added in float32 and in a fixed order. Edges from
-``in_ptr[N]`` on are padding: no node walks through them, and what is written for them is zero.
+The edges are sorted by target, so a program that iterates over the edges of some nodes writes their sums without an
+atomic addition; the gradients of the sources use ``out_order`` in the same way. A program has a block of
+channels and a tile of ``BLOCK_E`` edges at a time; it sums each *slot* of the tile (an edge's position) separately
+and adds the slots at the end, so threads do not communicate within the loop. Node numbers of the next tile
+are prefetched while this one is computed; by target, its edge rows too. Passes by target start with the last nodes,
+whose edges are in the cache from the previous kernel. All sums are in float32 and in a fixed order. Edges from
+``in_ptr[N]`` on are padding: no node reads them, and their results are zero.
 
-The normalisation of the edges streams through all of them, whatever nodes they join.
+The normalisation of the edges streams through all edges, independent of nodes.
 
-The linear map of the edges does what comes before and after it in the same kernel: forward ê = C e + bias + d_source +
-t_target, which as a product of the vendor's library and a sum would pass through memory once more in each direction;
-backward the gradient of e, dê C + (what the residual brings). D is seldom a power of two, but sizes of products are:
-the columns are cut into two blocks of such sizes (80 = 64 + 16) where one would be mostly empty. A program keeps the
-weight and walks through tiles of edges.
+The linear map of the edges is fused with the operations around it: forward, ê = C e + bias + d_source +
+t_target, which as a library product and a sum would need one more read and write of memory;
+backward, the gradient of e, dê C + (gradient of the residual). Product sizes are powers of two, but D rarely is:
+the columns are split into two blocks of such sizes (80 = 64 + 16) if one would be mostly empty. A program keeps the
+weight and iterates over tiles of edges.
 
 Letters: N nodes, E edges, D channels, I channels in, O channels out, P programs that share the nodes (or edges) in
 consecutive runs.
@@ -28,7 +28,7 @@ import triton.language as tl
 from lrga.ops.attention.batched_kernels import _rounded
 
 EPS = tl.constexpr(1e-6)
-# exp2(-x log2 e) and a reciprocal, each one instruction; Triton's own guard against numbers that a gate's cannot be.
+# exp2(-x log2 e) and a reciprocal, one instruction each; Triton's version also handles numbers that gates cannot have.
 SIGMOID = tl.constexpr(
     "{ .reg .f32 t; mul.f32 t, $1, 0fBFB8AA3B; ex2.approx.ftz.f32 t, t; add.f32 t, t, 0f3F800000; "
     "rcp.approx.ftz.f32 $0, t; }"
@@ -37,7 +37,7 @@ SIGMOID = tl.constexpr(
 
 @triton.jit
 def _gate(x, FAST: tl.constexpr):
-    """σ(x), in fewer instructions where they are a GPU's (Triton's interpreter knows none)."""
+    """σ(x), with fewer instructions on a GPU (Triton's interpreter does not support them)."""
     if FAST:
         return tl.inline_asm_elementwise(SIGMOID, "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
     else:
@@ -46,7 +46,7 @@ def _gate(x, FAST: tl.constexpr):
 
 @triton.jit
 def _zero_padding(pointer, first, num_edges, c, c_ok, D: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_D: tl.constexpr):
-    """Zeros in the rows ``first … num_edges - 1``, shared among the programs."""
+    """Writes zeros to the rows ``first … num_edges - 1``; the programs share the work."""
     slot = tl.arange(0, BLOCK_E)
     zeros = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
     for k in range(first + tl.program_id(1) * BLOCK_E, num_edges, tl.num_programs(1) * BLOCK_E):
@@ -56,25 +56,25 @@ def _zero_padding(pointer, first, num_edges, c, c_ok, D: tl.constexpr, BLOCK_E: 
 
 @triton.jit
 def forward_by_target(
-    product,  # C e + bias [E, D], where JOIN; else nothing
+    product,  # C e + bias [E, D], with JOIN; else unused
     gated,  # b [N, D]
     from_source,  # d [N, D]
     from_target,  # t [N, D]
-    scale,  # [E] or nothing
+    scale,  # [E] or unused
     source,  # [E]
     in_ptr,  # [N + 1]
-    e_hat,  # [E, D], written here where JOIN
+    e_hat,  # [E, D], written here with JOIN
     mean,  # out [N, D]
     denominator,  # out [N, D]
     counts,  # out [P]
     partials,  # out [2, P, D]: mean of the rows of a program, and their squared distances from it
     num_nodes,
     nodes_each,
-    gated_stride,  # numbers from one row to the next
+    gated_stride,  # row stride
     source_stride,
     target_stride,
     D: tl.constexpr,
-    JOIN: tl.constexpr,  # the product is the library's, the rows of the ends are added here
+    JOIN: tl.constexpr,  # the product is from the library, the node rows are added here
     STATISTICS: tl.constexpr,
     FAST: tl.constexpr,
     BLOCK_E: tl.constexpr,
@@ -112,7 +112,7 @@ def forward_by_target(
             rows = k + slot
             row_ok = rows < end
             ok = row_ok[:, None] & c_ok[None, :]
-            # The next tile begins where this one or its node ends, whoever's the next one is.
+            # The next tile begins where this one or its node ends; it may belong to another node.
             after = tl.minimum(k + BLOCK_E, end)
             after_ok = after + slot < stop
             j = next_j
@@ -123,7 +123,7 @@ def forward_by_target(
             x = x.to(tl.float32)
             if JOIN:
                 d = tl.load(from_source + j[:, None].to(tl.int64) * source_stride + c[None, :], mask=ok, other=0.0)
-                # As it is stored, so that the backward pass sees the same gate.
+                # Rounded as stored, so that the backward pass uses the same gate.
                 x = (x + d.to(tl.float32) + t[None, :]).to(e_hat.dtype.element_ty)
                 tl.store(e_hat + k * D + local, x, mask=ok)
                 x = x.to(tl.float32)
@@ -136,7 +136,7 @@ def forward_by_target(
                 if JOIN:  # noqa: SIM102
                     if k == begin:
                         origin = tl.sum(tl.where((slot == 0)[:, None], x, 0.0), 0)
-                # About a row of the program's own: no digits cancel where the mean is large beside the spread.
+                # Relative to a row of the program, so no digits cancel if the mean is large compared with the spread.
                 x = tl.where(ok, x - origin[None, :], 0.0)
                 away += x
                 square += x * x
@@ -147,7 +147,7 @@ def forward_by_target(
         count = (stop - begin).to(tl.float32)
         shift = tl.sum(away, 0) / tl.maximum(count, 1.0)
         squares = tl.sum(square, 0) - count * shift * shift
-        tl.store(counts + program, count)  # the same number from each block of channels
+        tl.store(counts + program, count)  # every block of channels stores the same number
         tl.store(partials + program * D + c, origin + shift, mask=c_ok)
         tl.store(partials + (tl.num_programs(1) + program) * D + c, tl.where(squares < 0, 0.0, squares), mask=c_ok)
 
@@ -155,12 +155,12 @@ def forward_by_target(
 @triton.jit
 def backward_by_target(
     grad_mean,  # [N, D]
-    grad_out,  # [E, D] or nothing
+    grad_out,  # [E, D] or unused
     e_hat,  # [E, D]
     gated,  # b [N, D]
     mean,  # [N, D]
     denominator,  # [N, D]
-    scale,  # [E] or nothing
+    scale,  # [E] or unused
     statistics,  # [3, D]
     sums,  # [2, D]
     norm_weight,  # [D]
@@ -170,7 +170,7 @@ def backward_by_target(
     grad_e_hat,  # out [E, D]
     grad_total,  # out [N, D]: gradient of Σ σ b
     grad_target,  # out [N, D]
-    grad_attr,  # out [E, D] or nothing: the residual's share, the gradient of the output
+    grad_attr,  # out [E, D] or unused: the residual's share, the gradient of the output
     num_nodes,
     num_edges,
     nodes_each,
@@ -259,7 +259,7 @@ def backward_by_source(
     grad_e_hat,  # [E, D]
     e_hat,  # [E, D]
     grad_total,  # [N, D]
-    out_target,  # [E]: where the edges end, in the order of their sources
+    out_target,  # [E]: targets of the edges, sorted by source
     out_order,  # [E]
     out_ptr,  # [N + 1]
     grad_gated,  # out [N, D]
@@ -309,7 +309,7 @@ def finish_statistics(
     partials,  # [2, P, D]
     running_mean,  # [D]
     running_var,  # [D]
-    momentum,  # scalar tensor, or nothing
+    momentum,  # scalar tensor, or unused
     statistics,  # out [3, D]: mean, 1 / √(variance + eps), and 1 / rows (0: the statistics are constants)
     new_running,  # out [2, D]
     num_partials,
@@ -320,7 +320,7 @@ def finish_statistics(
     BLOCK_P: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    """Joins the statistics of the programs (Chan, Golub and LeVeque); fewer than two rows leave the running ones."""
+    """Merges the statistics of the programs (Chan, Golub and LeVeque); fewer than two rows keep the running ones."""
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
     old_mean = tl.load(running_mean + c, mask=c_ok, other=0.0).to(tl.float32)
@@ -369,7 +369,7 @@ def finish_statistics(
 def edge_output(
     e_hat,  # [E, D]
     edge_attr,  # [E, D]
-    scale,  # [E] or nothing
+    scale,  # [E] or unused
     statistics,  # [3, D]
     norm_weight,  # [D]
     norm_bias,  # [D]
@@ -381,11 +381,11 @@ def edge_output(
     RESIDUAL: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """``e + ReLU(normalise(scale · ê))``, one number after the other whatever its row, zero in padding."""
+    """``e + ReLU(normalise(scale · ê))``, element by element, independent of rows; zero in padding."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     at = start + tl.arange(0, BLOCK)
-    # Told apart by their place, not by their row: so the compiler sees that neighbours are read together. What is read
-    # does not depend on the number of real edges, lest all wait for it.
+    # Indexed by element, not by row, so that the compiler sees contiguous reads. Which values are read
+    # does not depend on the number of real edges, to avoid waiting for that number.
     ok = at < num_numbers
     real = tl.load(in_ptr + num_nodes) * D
     place = (start % D).to(tl.int32) + tl.arange(0, BLOCK)  # 32 bits: a division by D for every number
@@ -406,7 +406,7 @@ def edge_output(
 def norm_backward_sums(
     grad_out,  # [E, D]
     e_hat,  # [E, D]
-    scale,  # [E] or nothing
+    scale,  # [E] or unused
     statistics,  # [3, D]
     norm_weight,  # [D]
     norm_bias,  # [D]
@@ -418,7 +418,7 @@ def norm_backward_sums(
     BLOCK_E: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    """Σ g and Σ g x̂ over the edges, g the gradient that the ReLU lets through, x̂ the normalised value."""
+    """Σ g and Σ g x̂ over the edges, g the gradient after the ReLU's mask, x̂ the normalised value."""
     program = tl.program_id(1).to(tl.int64)
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
@@ -453,7 +453,7 @@ def _block_of_weight(
     weight, i0: tl.constexpr, o0: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr, STRIDE_I: tl.constexpr,
     STRIDE_O: tl.constexpr, BI: tl.constexpr, BO: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """``[BI, BO]`` of the transposed weight, laid down so that the summed index is the contiguous one."""
+    """``[BI, BO]`` of the transposed weight, with the summed index contiguous."""
     i, o = i0 + tl.arange(0, BI), o0 + tl.arange(0, BO)
     ok = (o < OUTER)[:, None] & (i < INNER)[None, :]
     block = tl.load(weight + o[:, None] * STRIDE_O + i[None, :] * STRIDE_I, mask=ok, other=0.0)
@@ -484,7 +484,7 @@ def _beside_product(
     bias, from_source, from_target, added, slot, j, i, present, source_stride, target_stride, o0: tl.constexpr,
     OUTER: tl.constexpr, FORWARD: tl.constexpr, ADDED: tl.constexpr, BM: tl.constexpr, BO: tl.constexpr,
 ):  # fmt: skip
-    """What is added to the product in ``BO`` columns from ``o0`` on; ``bias`` is of these."""
+    """The terms added to the product in ``BO`` columns from ``o0`` on; ``bias`` belongs to these columns."""
     o = o0 + tl.arange(0, BO)
     ok = present[:, None] & (o < OUTER)[None, :]
     y = tl.zeros([BM, BO], tl.float32)
@@ -508,29 +508,29 @@ def _store_rows(out, y, slot, inside, present, o0: tl.constexpr, OUTER: tl.const
 def map_edges(
     x,  # [E, I]
     weight,  # [O, I]
-    bias,  # [O], as the next four where FORWARD
+    bias,  # [O]; used like the next four with FORWARD
     from_source,  # d [N, O]
     from_target,  # t [N, O]
     source,  # [E]
     target,  # [E]
-    added,  # [E, O], where ADDED
+    added,  # [E, O], with ADDED
     in_ptr,  # [N + 1]
     out,  # out [E, O]: zero in padding
     num_nodes,
     num_edges,
-    source_stride,  # numbers from one row to the next
+    source_stride,  # row stride
     target_stride,
     INNER: tl.constexpr,
     OUTER: tl.constexpr,
-    STRIDE_I: tl.constexpr,  # of the weight
+    STRIDE_I: tl.constexpr,  # row stride of the weight
     STRIDE_O: tl.constexpr,
-    FORWARD: tl.constexpr,  # else from the last edge to the first: what was written last is still in the cache
+    FORWARD: tl.constexpr,  # else from the last edge to the first: the last rows written are still in the cache
     ADDED: tl.constexpr,
     STAGES: tl.constexpr,
     COMPUTE: tl.constexpr,
     PRECISION: tl.constexpr,
     BM: tl.constexpr,
-    I0: tl.constexpr,  # columns in: two blocks, the second may be none
+    I0: tl.constexpr,  # input columns: two blocks, the second may be empty
     I1: tl.constexpr,
     O0: tl.constexpr,  # columns out
     O1: tl.constexpr,
@@ -544,12 +544,12 @@ def map_edges(
             w11 = _block_of_weight(weight, I0, O0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O1, COMPUTE, PRECISION)
     b0 = _part_of_bias(bias, 0, OUTER, FORWARD, O0)
     b1 = _part_of_bias(bias, O0, OUTER, FORWARD and O1 > 0, O1 if O1 else 16)
-    # Rows of padding are read like others, lest all wait for the number of real ones; only what is written is zero.
+    # Padding rows are read like others, to avoid waiting for the number of real rows; their results are zero.
     real = tl.load(in_ptr + num_nodes)
     slot = tl.arange(0, BM)
     tiles = tl.cdiv(num_edges, BM)
-    zero = tl.program_id(1).to(tl.int64)  # widens what it is added to; a loop over 64 bits takes forty registers more
-    # Told of its stages, a loop asks for all it reads that many tiles ahead, rows of nodes and their numbers too.
+    zero = tl.program_id(1).to(tl.int64)  # makes sums 64-bit; a 64-bit loop would need forty more registers
+    # With num_stages, a loop prefetches all its reads that many tiles ahead, including node rows and node numbers.
     for step in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES):
         first = (zero + (step if FORWARD else tiles - 1 - step)) * BM
         present = slot < num_edges - first
@@ -559,7 +559,7 @@ def map_edges(
         if FORWARD:
             j = tl.load(source + first + slot, mask=present, other=0).to(tl.int32)
             i = tl.load(target + first + slot, mask=present, other=0).to(tl.int32)
-        # The product starts from what is added to it, which so is under way while the product waits for x.
+        # The added terms initialise the product, so they are loaded while the product waits for x.
         y = _beside_product(
             b0, from_source, from_target, added + first * OUTER, slot, j, i, present, source_stride, target_stride,
             0, OUTER, FORWARD, ADDED, BM, O0,

@@ -1,8 +1,8 @@
-"""Where the rows of a batch of fixed capacity come from, and how its edges run.
+"""The rows and edges of a padded batch of graphs of a data set.
 
-Given where each chosen graph begins, in the batch and in the set, every node and edge of the batch finds its graph by a
-search and its row in the set by a shift. Past the last real one come padding nodes and loops at them, spread evenly.
-Everything is integer arithmetic without a look at the values; on a GPU it is three kernels.
+Given the start of each chosen graph in the batch and in the set, every node and edge of the batch finds its graph by a
+search and its row in the set by a shift. Padding nodes follow the real ones, with self-loops as padding edges.
+All is integer arithmetic without synchronisation; on a GPU the search is two kernels.
 
 Letters: B graphs, N nodes and E edges of the batch with its padding.
 """
@@ -12,24 +12,23 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lrga.ops._operator import operator
-from lrga.ops._triton import cdiv, launch, next_power_of_2, runs_on_gpu
+from lrga.ops._triton import cdiv, launch, runs_on_gpu
 
-MAX_CHOSEN = 4096  # graphs of a batch that one program adds up
-BLOCK = 512  # nodes or edges of a program
+BLOCK = 512  # nodes or edges per program
 
 
 def batch_begins(table: Tensor, index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Where the chosen graphs begin.
+    """The start of the chosen graphs.
 
     Args:
         table: ``[G + 1, 4]`` int64: first node, first edge, nodes and edges of each graph of the set; the last is empty
-            and stands for none.
+            and means no graph.
         index: ``[B]`` int64, the chosen graphs.
         nodes: N.
 
     Returns:
-        ``begins`` and ``shift`` ``[B + 1, 2]`` as :func:`batch_layout` takes them; where each graph's nodes begin, the
-        padding as a last graph, ``[B + 2]``; and how many graphs are real, without dimensions.
+        ``begins`` and ``shift`` ``[B + 1, 2]`` for :func:`batch_layout`; the first node of each graph, with the
+        padding as the last graph, ``[B + 2]``; and the number of real graphs, 0-dimensional.
 
     Example:
         >>> import torch
@@ -38,29 +37,10 @@ def batch_begins(table: Tensor, index: Tensor, nodes: int) -> tuple[Tensor, Tens
         >>> begins.tolist(), ptr.tolist(), int(real)
         ([[0, 0], [4, 6], [7, 8], [7, 8]], [0, 4, 7, 7, 10], 2)
     """
-    if runs_on_gpu(table, index) and index.size(0) <= MAX_CHOSEN and not torch.compiler.is_compiling():
-        return launch_begins(table, index, nodes)
     chosen = table.index_select(0, index)  # [B, 4]
     begins = F.pad(chosen[:, 2:].cumsum(0), (0, 0, 1, 0))
     shift = F.pad(chosen[:, :2] - begins[:-1], (0, 0, 0, 1))
     return begins, shift, F.pad(begins[:, 0], (0, 1), value=nodes), (index < table.size(0) - 1).sum()
-
-
-def launch_begins(table: Tensor, index: Tensor, nodes: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """:func:`batch_begins` by one program."""
-    from lrga.ops.neighbors import kernels
-
-    graphs = index.size(0)
-    begins, shift, ptr, real = (
-        torch.empty(shape, dtype=torch.int64, device=index.device)
-        for shape in ((graphs + 1, 2), (graphs + 1, 2), (graphs + 2,), ())
-    )
-    launch(
-        kernels._begins_kernel, (1,),
-        table.contiguous(), index.contiguous(), begins, shift, ptr, real, graphs, table.size(0) - 1, nodes,
-        BLOCK=next_power_of_2(max(graphs, 1)), num_warps=4 if graphs <= 512 else 16,
-    )  # fmt: skip
-    return begins, shift, ptr, real
 
 
 def batch_layout(
@@ -80,21 +60,21 @@ def batch_layout(
     """Rows and edges of a batch.
 
     Args:
-        begins: ``[B + 1, 2]`` int64, nodes and edges of the batch before each graph, and all real ones.
-        shift: ``[B + 1, 2]`` int64, what is added to a node's and an edge's place in the batch to find its row in the
+        begins: ``[B + 1, 2]`` int64, nodes and edges of the batch before each graph, and of all real graphs.
+        shift: ``[B + 1, 2]`` int64, offset from the index of a node or edge in the batch to its row in the
             set.
-        source: Of all edges of the set, counted inside each graph, in any integer type.
-        target: Likewise.
-        order: The edges of each graph by source, counted inside the graph.
-        in_start: Edges of the set that end at nodes before each node.
-        out_start: Edges of the set that begin at nodes before each node.
+        source: Sources of all edges of the set, numbered within each graph, in any integer dtype.
+        target: Targets, likewise.
+        order: The edges of each graph sorted by source, numbered within the graph.
+        in_start: Number of edges of the set that end at earlier nodes, per node.
+        out_start: Number of edges of the set that begin at earlier nodes, per node.
         nodes: N.
         edges: E.
         spare_node: Row of the set that padding nodes repeat.
         spare_edge: Row of the set that padding edges repeat.
 
     Returns:
-        Graph and row of each node, ``in_ptr`` and ``out_ptr``, ``[N + 1]`` each (the last entry stands for the end);
+        Graph and row of each node, ``in_ptr`` and ``out_ptr``, ``[N + 1]`` each (the last entry is the end);
         row, source, target and ``out_order`` of each edge, ``[E]`` each; all int64. The pointers end at the last real
         edge.
     """
@@ -103,7 +83,7 @@ def batch_layout(
 
 
 def batch_layout_reference(tensors: list[Tensor], sizes: list[int]) -> list[Tensor]:
-    """:func:`batch_layout`, one tensor operation after the other; its arguments as lists."""
+    """:func:`batch_layout`, in plain tensor operations; its arguments as lists."""
     begins, shift, source, target, order, in_start, out_start = tensors
     nodes, edges, spare_node, spare_edge = sizes
     node_begin, edge_begin = (column.contiguous() for column in begins.unbind(1))
@@ -133,11 +113,14 @@ def batch_layout_reference(tensors: list[Tensor], sizes: list[int]) -> list[Tens
 
 
 def _of(values: Tensor, rows: Tensor) -> Tensor:
-    """Rows of a small integer type as int64; zeros where there is nothing to take."""
+    """Rows of a small integer type as int64; zeros if the source is empty."""
     return values.index_select(0, rows).long() if values.numel() else torch.zeros_like(rows)
 
 
-@operator("lrga::batch_layout")
+@operator(
+    "lrga::batch_layout",
+    lambda tensors, sizes: [tensors[0].new_empty(size) for size in (*[sizes[0] + 1] * 4, *[sizes[1]] * 4)],
+)
 def batch_layout_op(tensors: list[Tensor], sizes: list[int]) -> list[Tensor]:
     from lrga.ops.neighbors import kernels
 
@@ -158,9 +141,3 @@ def batch_layout_op(tensors: list[Tensor], sizes: list[int]) -> list[Tensor]:
             begins, shift, source, target, order, *of_edges, nodes, edges, graphs, spare_edge, **search,
         )  # fmt: skip
     return [*of_nodes, *of_edges]
-
-
-@batch_layout_op.register_fake
-def _(tensors: list[Tensor], sizes: list[int]) -> list[Tensor]:
-    nodes, edges, *_ = sizes
-    return [tensors[0].new_empty(size) for size in (*[nodes + 1] * 4, *[edges] * 4)]

@@ -1,8 +1,8 @@
 """The sums of :mod:`lrga.ops.neighbors.reduce` over an :class:`EdgeLayout` as sparse matrix products.
 
-No message is ever written to memory: the product of a sparse matrix (rows are targets, columns sources) with the node
-features reads each row where it lies. Gradients are products with the transposed layout, so nothing is scattered
-either. All functions are differentiable to any order: asked for a differentiable gradient, they compute it by the
+No message is written to memory: the product of a sparse matrix (rows are targets, columns sources) with the node
+features reads the rows directly. Gradients are products with the transposed layout, so nothing is scattered
+either. All functions are differentiable to any order: a differentiable gradient is computed by the
 plain formula.
 """
 
@@ -16,30 +16,30 @@ from torch.autograd import Function
 from lrga.ops._triton import differentiates_otherwise
 from lrga.ops.neighbors.edges import EdgeLayout
 
-with warnings.catch_warnings():  # torch says once per process that such matrices are in beta or unchecked: said here
+with warnings.catch_warnings():  # torch warns once per process that such matrices are in beta or unchecked
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
-    with torch.device("cpu"):  # whatever device a user has made the default
+    with torch.device("cpu"):  # in case the user has set another default device
         _none = torch.tensor([], dtype=torch.int64)
         torch.sparse_csr_tensor(torch.tensor([0, 0]), _none, torch.tensor([]), (1, 1), check_invariants=False)
 
 
-WORTH_A_THREAD = 1 << 15  # numbers; torch's own measure for simple operations
+WORTH_A_THREAD = 1 << 15  # numbers; the threshold of torch for simple operations
 
 
 def is_supported(*tensors: Tensor | None) -> bool:
-    """Whether these tensors can take this path: single or double precision on a CPU, outside a compiler, and no
-    derivatives but those of backward."""
+    """Whether this version supports the tensors: float32 or float64 on a CPU, outside a compiler, and no
+    derivatives other than backward."""
     if torch.compiler.is_compiling() or differentiates_otherwise():
         return False
     return all(t is None or (t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64)) for t in tensors)
 
 
 def product(ptr: Tensor, columns: Tensor, values: Tensor, dense: Tensor, reduce: str = "sum") -> Tensor:
-    """The sparse matrix ``(ptr, columns, values)`` times ``dense``, rows without entries being zero.
+    """The sparse matrix ``(ptr, columns, values)`` times ``dense``; rows without entries are zero.
 
-    ``reduce`` is ``"sum"`` or ``"amax"``. A product too small to share among threads is computed without them: to wake
-    them would take longer, and very long where other processes keep the cores busy.
+    ``reduce`` is ``"sum"`` or ``"amax"``. A product too small to share among threads runs on one thread: waking
+    threads would take longer, especially if other processes use the cores.
     """
     if columns.size(0) * dense.size(1) < WORTH_A_THREAD:
         rows = torch.repeat_interleave(ptr.diff(), output_size=columns.size(0))
@@ -51,7 +51,7 @@ def product(ptr: Tensor, columns: Tensor, values: Tensor, dense: Tensor, reduce:
 
 
 def combine_rows(terms: Tensor, rows: Tensor, num_rows: int, reduce: str = "sum") -> Tensor:
-    """``terms`` ``[E, D]`` combined into the ``rows`` ``[E]`` they belong to, ``[num_rows, D]``, on one thread."""
+    """``terms`` ``[E, D]`` reduced to their ``rows`` ``[E]``, ``[num_rows, D]``, on one thread."""
     zeros = terms.new_zeros(num_rows, terms.size(1))
     if reduce == "sum":
         return zeros.index_add_(0, rows, terms)
@@ -69,11 +69,6 @@ def sum_sources(x: Tensor, layout: EdgeLayout, weight: Tensor | None = None) -> 
 def max_sources(x: Tensor, layout: EdgeLayout) -> Tensor:
     """The largest ``x_j`` over the edges j → i in each channel: ``[N, D]`` to ``[N, D]``."""
     return _MaxSources.apply(x, layout)
-
-
-def sum_edges(values: Tensor, layout: EdgeLayout) -> Tensor:
-    """Σ over the edges that end in i: ``[E, D]`` to ``[N, D]``."""
-    return _SumEdges.apply(values, layout)
 
 
 class _SumSources(Function):
@@ -110,18 +105,6 @@ def dot_of_endpoints(x: Tensor, y: Tensor, layout: EdgeLayout) -> Tensor:
     return result
 
 
-class _SumEdges(Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, layout: EdgeLayout) -> Tensor:
-        ctx.layout = layout
-        columns = torch.arange(layout.num_edges, device=values.device)
-        return product(layout.in_ptr, columns, layout.ones.to(values.dtype), values)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return grads[0].index_select(0, ctx.layout.target), None
-
-
 class _MaxSources(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, layout: EdgeLayout) -> Tensor:
@@ -132,13 +115,18 @@ class _MaxSources(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        """Equal maxima share the gradient; where a neighbour is NaN, no number equals the maximum, and 0/0 is NaN."""
+        """Equal maxima share the gradient; if a neighbour is NaN, no value equals the maximum, and 0/0 is NaN."""
         (grad,) = grads
         x, highest = ctx.saved_tensors
         layout: EdgeLayout = ctx.layout
         if torch.is_grad_enabled():
             is_highest = (x.index_select(0, layout.source) == highest.index_select(0, layout.target)).to(x.dtype)
-            ties = _SumEdges.apply(is_highest, layout).clamp(min=1).masked_fill(highest.isnan(), 0.0)
+            ties = (
+                torch.zeros_like(highest)
+                .index_add(0, layout.target, is_highest)
+                .clamp(min=1)
+                .masked_fill(highest.isnan(), 0.0)
+            )
             share = grad / ties
             messages = is_highest * share.index_select(0, layout.target)
             return torch.zeros_like(x).index_add(0, layout.source, messages), None

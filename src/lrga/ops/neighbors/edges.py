@@ -1,7 +1,7 @@
-"""The edges of one or more graphs in the order in which they are summed: by target.
+"""The edges of one or more graphs, sorted by target for sums over neighbours.
 
-Sorted once, every layer of a network sums over runs of consecutive edges instead of scattering them, forward through
-``in_ptr`` and backward (over the edges that leave a node) through ``out_order`` and ``out_ptr``.
+After one sort, every layer of a network sums over consecutive edges instead of scattering them: forward with
+``in_ptr``, and backward (over the outgoing edges of a node) with ``out_order`` and ``out_ptr``.
 
 Letters: N nodes, T targets and S sources (N each in a whole graph), E edges.
 """
@@ -18,30 +18,30 @@ from lrga.errors import DeviceError, DTypeError, ShapeError, UnsupportedError
 from lrga.ops.cached import Keeps, kept, outside_inference
 
 INTEGERS = (torch.int64, torch.int32)
-# Some megabytes of features: near the core, yet few chunks, for each wakes the threads anew.
+# Some megabytes of features: they fit the cache, with few chunks, because each chunk wakes the threads again.
 EDGES_OF_A_CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeLayout(Keeps):
-    """Edges in the order of their targets.
+    """Edges sorted by target.
 
     Args:
-        source: Where each edge begins, ``[E]`` int64.
-        target: Where each edge ends, ``[E]`` int64, non-decreasing.
-        num_targets: T, the nodes that edges may end in; the sources are the same nodes, and more of them in a part of a
+        source: Source of each edge, ``[E]`` int64.
+        target: Target of each edge, ``[E]`` int64, non-decreasing.
+        num_targets: T, the possible targets. Sources are the same nodes, with additional ones in a part of a
             graph (see :attr:`num_sources`).
-        in_ptr: The edges that end in node i are ``in_ptr[i] … in_ptr[i + 1] - 1``; ``[T + 1]``.
-        out_order: Permutation that sorts these edges by source, ``[E]``; stable but in a transposed layout.
-        out_ptr: The edges that begin in node i are ``out_order[out_ptr[i] : out_ptr[i + 1]]``; ``[S + 1]``.
-        longest: No node has more edges than this, in or out, if known: GPU kernels then need not prepare for one that
-            has very many.
-        gcn_factors: What GCN multiplies sums into and features out of each node by, ``[T]`` and ``[S]``, where these
+        in_ptr: The incoming edges of node i are ``in_ptr[i] … in_ptr[i + 1] - 1``; ``[T + 1]``.
+        out_order: Permutation that sorts these edges by source, ``[E]``; stable except in a transposed layout.
+        out_ptr: The outgoing edges of node i are ``out_order[out_ptr[i] : out_ptr[i + 1]]``; ``[S + 1]``.
+        longest: Upper bound on the in- and out-degrees, if known: GPU kernels then do not prepare for nodes that
+            have very many edges.
+        gcn_factors: GCN's factors of the sums of targets and the features of sources, ``[T]`` and ``[S]``, if they
             are not 1/√ of the degrees here: in a sample or a part of a larger graph.
-        valid_nodes: In a batch of fixed capacity, how many nodes are real, the first ones: a 0-dimensional int64 tensor
-            on the device, so that nothing waits for it. Values of the other rows are finite and mean nothing; what
-            takes statistics over rows looks at these only. ``None``: all are real.
-        valid_edges: Likewise of the edges; no node sums the others on a GPU.
+        valid_nodes: In a padded batch, the number of real nodes, which come first: a 0-dimensional int64 tensor
+            on the device, to avoid synchronisation. Values of padding rows are finite but arbitrary;
+            statistics over rows use the real rows only. ``None``: all are real.
+        valid_edges: Likewise for the edges; on a GPU padding edges are not summed.
 
     Example:
         >>> import torch
@@ -71,10 +71,10 @@ class EdgeLayout(Keeps):
         Args:
             edge_index: Edges in any order.
             num_nodes: N.
-            check: ``False`` skips the checks, for edges that have passed them.
+            check: ``False`` skips the checks, for edges that were checked before.
 
         Returns:
-            The layout and ``order`` ``[E]``: attributes of the given edges follow as ``edge_attr[order]``.
+            The layout and ``order`` ``[E]``: sort edge attributes with ``edge_attr[order]``.
         """
         if check:
             check_edge_index(edge_index, num_nodes)
@@ -87,26 +87,26 @@ class EdgeLayout(Keeps):
 
     @property
     def num_sources(self) -> int:
-        """S, the nodes that edges may begin in."""
+        """S, the number of possible sources."""
         return self.out_ptr.size(0) - 1
 
     @property
     def num_nodes(self) -> int:
-        """The nodes whose features a layer is given: the targets."""
+        """The number of nodes whose features a layer receives: the targets."""
         return self.num_targets
 
     def with_sources(self, x: Tensor) -> Tensor:
         """Features of all sources ``[S, …]`` from those of the nodes ``[T, …]``: x itself, unless the graph is
-        partitioned and some sources lie elsewhere."""
+        partitioned and some sources are on other ranks."""
         return x
 
     def sum_ranks(self, total: Tensor) -> Tensor:
-        """A sum over the nodes here, summed over all ranks where the graph is partitioned."""
+        """Adds up a sum over local nodes over all ranks, if the graph is partitioned."""
         return total
 
     @property
     def graph_size(self) -> tuple[int, int] | None:
-        """Nodes and edges of the whole graph where this is one rank's part of it, else ``None``."""
+        """Nodes and edges of the whole graph if this is one rank's part of it, else ``None``."""
         return None
 
     @property
@@ -116,44 +116,44 @@ class EdgeLayout(Keeps):
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors lie."""
+        """The device of the tensors."""
         return self.source.device
 
     @property
     def edge_index(self) -> Tensor:
-        """The edges as PyG writes them, ``[2, E]``, in this order."""
+        """The edges in PyG's format, ``[2, E]``, in this order."""
         return torch.stack([self.source, self.target])
 
     @kept
     def in_degree(self) -> Tensor:
-        """Edges that end in each node, ``[T]``."""
+        """In-degree of each node, ``[T]``."""
         return self.in_ptr.diff()
 
     @kept
     def out_degree(self) -> Tensor:
-        """Edges that begin in each node, ``[S]``."""
+        """Out-degree of each node, ``[S]``."""
         return self.out_ptr.diff()
 
     @kept
     def out_target(self) -> Tensor:
-        """Where the edges end, in the order of their sources: those that leave node i end in
+        """Targets of the edges, sorted by source: the outgoing edges of node i end in
         ``out_target[out_ptr[i] : out_ptr[i + 1]]``; ``[E]``."""
         return self.target.index_select(0, self.out_order)
 
     @kept
     def degree_roots(self) -> tuple[Tensor, Tensor]:
-        """1/√ of each node's edges in and out, at least one, ``[T]`` and ``[S]`` float32: once for all layers."""
+        """1/√ of the in- and out-degrees (at least 1), ``[T]`` and ``[S]`` float32; shared by all layers."""
         dst_scale, src_scale = (d.clamp(min=1).float().rsqrt() for d in (self.in_degree, self.out_degree))
         return dst_scale, src_scale
 
     @kept
     def degree_inverse(self) -> Tensor:
-        """1 / (edges that end in each node, at least one), ``[T]`` float32."""
+        """1 / in-degree (at least 1), ``[T]`` float32."""
         return self.in_degree.clamp(min=1).float().reciprocal()
 
     @kept
     def transposed(self) -> "EdgeLayout":
-        """Every edge turned round, in the order of what were the sources (edge k was edge ``out_order[k]``)."""
+        """Every edge reversed, sorted by its former source (edge k was edge ``out_order[k]``)."""
         positions = torch.arange(self.num_edges, device=self.device)
         back = torch.empty_like(self.out_order).index_copy(0, self.out_order, positions)
         source, target = self.target.index_select(0, self.out_order), self.source.index_select(0, self.out_order)
@@ -171,12 +171,12 @@ class EdgeLayout(Keeps):
 
     @kept
     def has_loops(self) -> bool:
-        """Whether any edge runs from a node to itself."""
+        """Whether there are self-loops."""
         return bool((self.source == self.target).any())
 
     @kept
     def ones(self) -> Tensor:
-        """Weight one for every edge, ``[E]`` float32: the values of an unweighted sparse matrix."""
+        """Weight 1 for every edge, ``[E]`` float32: the values of an unweighted sparse matrix."""
         return torch.ones(self.num_edges, device=self.device)
 
     @kept
@@ -191,26 +191,6 @@ class EdgeLayout(Keeps):
             (node_list[i], node_list[i + 1], edge_list[i], edge_list[i + 1])
             for i in range(len(node_list) - 1)
             if edge_list[i] < edge_list[i + 1]
-        ]
-
-    @kept
-    def longest_chunk(self) -> int:
-        """Edges of the largest of the :attr:`chunks`."""
-        return max((end - first for _, _, first, end in self.chunks), default=0)
-
-    @kept
-    def chunk_sums(self) -> list[Tensor]:
-        """For each of the :attr:`chunks` the sparse matrix that sums its edges into its nodes."""
-        positions = torch.arange(self.longest_chunk, device=self.device)
-        return [
-            torch.sparse_csr_tensor(
-                self.in_ptr[first_node : end_node + 1] - first,
-                positions[: end - first],
-                self.ones[: end - first],
-                (end_node - first_node, end - first),
-                check_invariants=False,
-            )
-            for first_node, end_node, first, end in self.chunks
         ]
 
     @outside_inference
@@ -231,12 +211,12 @@ class EdgeLayout(Keeps):
 
 
 def run_starts(sorted_ids: Tensor, num_nodes: int) -> Tensor:
-    """Where the run of each node begins in ``sorted_ids`` ``[E]``, and where the last one ends: ``[N + 1]``."""
+    """Start of each node's entries in ``sorted_ids`` ``[E]``, followed by the end: ``[N + 1]``."""
     return torch.searchsorted(sorted_ids, torch.arange(num_nodes + 1, device=sorted_ids.device))
 
 
 def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
-    """Refuses anything but ``[2, E]`` integer node ids below ``num_nodes``."""
+    """Raises an error unless ``edge_index`` holds integer node ids below ``num_nodes``, ``[2, E]``."""
     check_count("num_nodes", num_nodes)
     if not isinstance(edge_index, Tensor):
         raise DTypeError(
@@ -246,7 +226,7 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
         )
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise ShapeError(
-            "edge_index of shape [2, E], row 0 the sources and row 1 the targets",
+            "edge_index of shape [2, E] with the sources in row 0 and the targets in row 1",
             f"shape {list(edge_index.shape)}",
             "transpose a list of pairs with edge_index.t()" if edge_index.shape[-1:] == (2,) else "stack two rows",
         )
@@ -257,37 +237,37 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
     low, high = int(edge_index.min()), int(edge_index.max())
     if low < 0 or high >= num_nodes:
         raise ShapeError(
-            f"node numbers between 0 and {num_nodes - 1} in edge_index, there being {num_nodes} nodes",
+            f"node numbers between 0 and {num_nodes - 1} in edge_index, because x has {num_nodes} nodes",
             f"node {low if low < 0 else high}",
-            "give x one row for each node that an edge mentions, or remove the dangling edges",
+            "give x one row for each node in edge_index, or remove the edges of missing nodes",
         )
 
 
 def check_not_partitioned(edges: object) -> None:
-    """Refuses the edges of one rank's part of a graph, whose sources may lie past the rows of x."""
+    """Raises an error for the edges of one rank's part of a graph; their sources may exceed the rows of x."""
     if getattr(edges, "is_partitioned", False):
         raise UnsupportedError(
             "edges between the nodes of x",
-            "the edges of a partitioned graph (part.edges), which begin in nodes of other ranks too",
+            "the edges of a partitioned graph (part.edges), whose sources may be nodes of other ranks",
             "convert the model with lrga.distributed.partition_model(model, part)",
         )
 
 
 def check_partitioned(edges: object) -> None:
-    """Refuses anything but the edges of one rank's part of a graph."""
+    """Raises an error unless ``edges`` are those of one rank's part of a graph."""
     if not getattr(edges, "is_partitioned", False):
         got = type(edges).__name__
         raise DTypeError("the edges of this rank's part, part.edges", got, "call the model with x and part.edges")
 
 
 def check_edges_fit(edges: "EdgeLayout | Tensor", num_nodes: int, device: torch.device) -> None:
-    """Refuses edges of another number of nodes, or on another device, than the node features."""
+    """Raises an error if the edges have another number of nodes or another device than the node features."""
     if isinstance(edges, EdgeLayout):
         if edges.num_nodes != num_nodes:
             raise ShapeError(
-                f"an EdgeLayout of {num_nodes} nodes, as x has rows",
-                f"one of {edges.num_nodes}",
-                "pass the layout that belongs to these node features",
+                f"an EdgeLayout of {num_nodes} nodes, the number of rows of x",
+                f"one of {edges.num_nodes} nodes",
+                "pass the layout of the same graph as x",
             )
     else:
         check_edge_index(edges, num_nodes)

@@ -3,7 +3,7 @@
 Letters: N nodes, E edges, H heads, D channels, W = H·D columns.
 """
 
-# ruff: noqa: ARG001  (the shapes and derivatives of an operator are told all of its arguments)
+# ruff: noqa: ARG001  (shape and derivative functions of an operator receive all of its arguments)
 
 from typing import Any
 
@@ -17,26 +17,26 @@ from lrga.ops.neighbors import kernels
 from lrga.ops.neighbors.edges import EdgeLayout
 
 CHUNK = 1024
-MAX_RUN = 2048  # at least CHUNK, so that no third such node lies inside a chunk
-MIN_SPLIT_EDGES = 1 << 15  # edges in all below which even one node with all of them takes no time to speak of
+MAX_RUN = 2048  # at least CHUNK, so that a chunk touches at most two such nodes
+MIN_SPLIT_EDGES = 1 << 15  # with fewer edges in total, even one node with all of them is fast
 
 
 def plan(width: int) -> dict[str, int]:
-    """Blocks that waste few columns, about 16 numbers for each thread, one warp, one node to a program: the best of
-    two dozen on an H200 at 7,600 nodes of 50 edges and 100 channels."""
+    """Blocks that waste few columns, about 16 numbers per thread, one warp and one node per program: the best of
+    24 variants on an H200 with 7,600 nodes of 50 edges and 100 channels."""
     block = block_of(width)
     return {"WIDTH": width, "EDGES": max(4, 512 // max(block, 32)), "BLOCK": block, "num_warps": 1}
 
 
 def block_of(width: int) -> int:
-    """Columns of a block: those that waste least; 16 for each further block, which reads the edges again."""
+    """Columns of a block: the size with the least waste; another block reads the edges again, counted as 16 columns."""
     if width <= 32:
         return triton.next_power_of_2(max(width, 1))
     return min((128, 64, 32), key=lambda block: triton.cdiv(width, block) * (block + 16))
 
 
 def may_be_long(num_edges: int, longest: int | None) -> bool:
-    """Whether a node may have so many edges that they are worth dividing."""
+    """Whether a node may have so many edges that splitting them is faster."""
     return num_edges > MIN_SPLIT_EDGES if longest is None else longest > MAX_RUN
 
 
@@ -54,13 +54,13 @@ def sum_sources(
 
 
 def graph_of(layout: EdgeLayout, *inputs: Tensor) -> list[Tensor]:
-    """The edges as operators take them: source, target, in_ptr, out_order, out_target and out_ptr.
+    """The edges as arguments of the operators: source, target, in_ptr, out_order, out_target and out_ptr.
 
-    Where no gradient of ``inputs`` will ask for out_target, out_order stands in its place.
+    If the gradients of ``inputs`` do not need out_target, out_order is passed instead.
     """
     out_target = layout.out_order
     if torch.is_grad_enabled() and any(t.requires_grad for t in inputs):
-        compiling = torch.compiler.is_compiling()  # a compiler does not trace through what a layout keeps
+        compiling = torch.compiler.is_compiling()  # compilers do not trace cached values
         out_target = layout.target.index_select(0, layout.out_order) if compiling else layout.out_target
     return [layout.source, layout.target, layout.in_ptr, layout.out_order, out_target, layout.out_ptr]
 
@@ -74,7 +74,12 @@ def _sum_dtype(x: Tensor, weight: Tensor | None) -> torch.dtype:
     return x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)
 
 
-@operator("lrga::sum_sources")
+@operator(
+    "lrga::sum_sources",
+    lambda x, weight, _dst, _src, graph, _split: x.new_empty(
+        graph[2].size(0) - 1, *x.shape[1:], dtype=_sum_dtype(x, weight)
+    ),
+)
 def sum_sources_op(
     x: Tensor,
     weight: Tensor | None,
@@ -83,14 +88,9 @@ def sum_sources_op(
     graph: list[Tensor],
     split: bool,
 ) -> Tensor:
-    """Σ over the edges j → i of into_i · weight · out_of_j · x_j; ``graph`` is that of :func:`graph_of`."""
+    """Σ over the edges j → i of into_i · weight · out_of_j · x_j; ``graph`` is the result of :func:`graph_of`."""
     source, target, in_ptr, *_ = graph
     return launch_sum(x, weight, None, dst_scale, src_scale, in_ptr, source, target, split, _sum_dtype(x, weight))
-
-
-@sum_sources_op.register_fake
-def _(x: Tensor, weight: Tensor | None, *rest: Any) -> Tensor:
-    return torch.empty(rest[2][2].size(0) - 1, *x.shape[1:], dtype=_sum_dtype(x, weight), device=x.device)
 
 
 def _keep_sum(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -114,7 +114,11 @@ def _sum_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 sum_sources_op.register_autograd(_sum_gradient, setup_context=_keep_sum)
 
 
-@operator("lrga::transposed_sum")
+@operator(
+    "lrga::transposed_sum",
+    lambda grad, *rest: grad.new_empty(rest[4].size(0) - 1, *grad.shape[1:], dtype=rest[-1]),
+    differentiable=False,
+)
 def transposed_sum_op(
     grad: Tensor,
     weight: Tensor | None,
@@ -127,16 +131,15 @@ def transposed_sum_op(
     split: bool,
     dtype: torch.dtype,
 ) -> Tensor:
-    """The gradient of x: the sum over the edges that leave each node."""
+    """The gradient of x: the sum over the outgoing edges of each node."""
     return launch_sum(grad, weight, order, dst_scale, src_scale, ptr, columns, rows, split, dtype)
 
 
-@transposed_sum_op.register_fake
-def _(grad: Tensor, *rest: Any) -> Tensor:
-    return torch.empty(rest[4].size(0) - 1, *grad.shape[1:], dtype=rest[-1], device=grad.device)
-
-
-@operator("lrga::edge_dots")
+@operator(
+    "lrga::edge_dots",
+    lambda x, _grad, source, *rest: x.new_empty(source.size(0), *x.shape[1:-1], dtype=rest[-1]),
+    differentiable=False,
+)
 def edge_dots_op(
     x: Tensor,
     grad: Tensor,
@@ -164,22 +167,12 @@ def edge_dots_op(
     return dots
 
 
-@edge_dots_op.register_fake
-def _(x: Tensor, grad: Tensor, source: Tensor, *rest: Any) -> Tensor:
-    return torch.empty(source.size(0), *x.shape[1:-1], dtype=rest[-1], device=x.device)
-
-
-@operator("lrga::sum_edges")
+@operator(
+    "lrga::sum_edges", lambda values, _target, in_ptr, _split: values.new_empty(in_ptr.size(0) - 1, *values.shape[1:])
+)
 def sum_edges_op(values: Tensor, target: Tensor, in_ptr: Tensor, split: bool) -> Tensor:
-    """Σ over the edges that end in each node, ``[E, …]`` to ``[N, …]``."""
-    flat = values.flatten(1)
-    total = launch_sum(flat, None, None, None, None, in_ptr, None, target, split, values.dtype)
-    return total.view(-1, *values.shape[1:]) if total.numel() else total.new_empty(len(total), *values.shape[1:])
-
-
-@sum_edges_op.register_fake
-def _(values: Tensor, target: Tensor, in_ptr: Tensor, split: bool) -> Tensor:
-    return values.new_empty(in_ptr.size(0) - 1, *values.shape[1:])
+    """Σ over the incoming edges of each node, ``[E, …]`` to ``[N, …]``."""
+    return launch_sum(values, None, None, None, None, in_ptr, None, target, split, values.dtype)
 
 
 def _keep_edges(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -189,36 +182,14 @@ def _keep_edges(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _edges_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    return (spread_op(grad, *ctx.saved_tensors, ctx.dtype),)
+    """The row of the target for each edge; for padding edges the row of zeros after the last node."""
+    target, in_ptr = ctx.saved_tensors
+    is_real = torch.arange(target.size(0), device=target.device) < in_ptr[-1]
+    rows = torch.cat([grad, grad.new_zeros(1, *grad.shape[1:])])
+    return (rows.to(ctx.dtype).index_select(0, torch.where(is_real, target, grad.size(0))),)
 
 
 sum_edges_op.register_autograd(_edges_gradient, setup_context=_keep_edges)
-
-
-@operator("lrga::spread")
-def spread_op(grad: Tensor, target: Tensor, in_ptr: Tensor, dtype: torch.dtype) -> Tensor:
-    """The row of its target for each edge, ``[N, …]`` to ``[E, …]``; zero for padding."""
-    num_edges = target.size(0)
-    values = torch.empty(num_edges, *grad.shape[1:], dtype=dtype, device=grad.device)
-    if not values.numel():
-        return values
-    width = values.numel() // num_edges
-    block = block_of(width)
-    edges = max(4, 2048 // max(block, 32))
-    launch(
-        kernels._spread_rows, (triton.cdiv(num_edges, edges), triton.cdiv(width, block)),
-        grad.contiguous(), target, in_ptr[-1:], values, num_edges, WIDTH=width, EDGES=edges, BLOCK=block, num_warps=2,
-    )  # fmt: skip
-    return values
-
-
-@spread_op.register_fake
-def _(grad: Tensor, target: Tensor, in_ptr: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.empty(target.size(0), *grad.shape[1:], dtype=dtype, device=grad.device)
-
-
-for gradient_op in (transposed_sum_op, edge_dots_op, spread_op):
-    gradient_op.refuse_derivative()
 
 
 def launch_sum(
@@ -233,19 +204,19 @@ def launch_sum(
     split: bool,
     dtype: torch.dtype,
 ) -> Tensor:
-    """Rows of ``x`` ``[R, W]`` or ``[R, H, D]``, summed in the runs that ``ptr`` ``[N + 1]`` marks: ``[N, …]``.
+    """Rows of ``x`` ``[R, W]`` or ``[R, H, D]``, summed over the segments given by ``ptr`` ``[N + 1]``: ``[N, …]``.
 
     Args:
-        x: What is summed.
+        x: Rows to sum.
         weight: Factor of each edge, ``[E]`` or ``[E, H]``.
-        order: At which place of ``weight`` (and of ``rows``) the edges stand, ``[E]``; ``None`` is their own.
+        order: Index of each edge in ``weight`` (and in ``rows``), ``[E]``; ``None`` is the identity.
         dst_scale: Factor of each sum, ``[N]``.
         src_scale: Factor of each row of x.
-        ptr: Where the runs begin.
-        columns: Which row of x each edge takes, ``[E]``; ``None`` is its own.
-        rows: Which sum each edge belongs to, by place.
-        split: Whether long runs are divided, see :func:`may_be_long`.
-        dtype: Of the result.
+        ptr: Start of each segment.
+        columns: Row of x for each edge, ``[E]``; ``None`` is the identity.
+        rows: Segment of each edge, by index.
+        split: Whether to split long segments, see :func:`may_be_long`.
+        dtype: Dtype of the result.
     """
     num_rows, num_edges = ptr.size(0) - 1, rows.size(0)
     y = torch.empty(num_rows, *x.shape[1:], dtype=dtype, device=x.device)
@@ -265,7 +236,7 @@ def launch_sum(
         )  # fmt: skip
     launch(
         kernels._sum_rows, (num_rows, blocks),
-        x, columns, order, weight, dst_scale, src_scale, ptr, partial, y, num_rows, ROWS=1, **sizes
+        x, columns, order, weight, dst_scale, src_scale, ptr, partial, y, **sizes
     )  # fmt: skip
     return y
 
@@ -275,23 +246,21 @@ def max_sources(x: Tensor, layout: EdgeLayout) -> Tensor:
     return max_sources_op(x, graph_of(layout, x))[0]
 
 
-@operator("lrga::max_sources")
-def max_sources_op(x: Tensor, graph: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Maxima ``[T, D]`` and how many edges have them, ``[T, D]`` float32."""
-    source, _, in_ptr, *_ = graph
-    x, num_rows, width = x.contiguous(), in_ptr.size(0) - 1, x.size(1)
-    y, ties = x.new_empty(num_rows, width), torch.empty(num_rows, width, device=x.device)
-    if not y.numel():
-        return y, ties
-    grid = (num_rows, triton.cdiv(width, block_of(width)))
-    launch(kernels._max_rows, grid, x, source, in_ptr, y, ties, num_rows, ROWS=1, **plan(width))
-    return y, ties
-
-
-@max_sources_op.register_fake
-def _(x: Tensor, graph: list[Tensor]) -> tuple[Tensor, Tensor]:
+def _empty_maxima(x: Tensor, graph: list[Tensor]) -> tuple[Tensor, Tensor]:
     shape = graph[2].size(0) - 1, x.size(1)
     return torch.empty(shape, dtype=x.dtype, device=x.device), torch.empty(shape, device=x.device)
+
+
+@operator("lrga::max_sources", _empty_maxima)
+def max_sources_op(x: Tensor, graph: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Maxima ``[T, D]`` and the number of edges that reach them, ``[T, D]`` float32."""
+    source, _, in_ptr, *_ = graph
+    y, ties = _empty_maxima(x, graph)
+    if y.numel():
+        width = x.size(1)
+        grid = (y.size(0), triton.cdiv(width, block_of(width)))
+        launch(kernels._max_rows, grid, x.contiguous(), source, in_ptr, y, ties, **plan(width))
+    return y, ties
 
 
 def _keep_max(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -318,7 +287,7 @@ def max_gradient_op(x: Tensor, y: Tensor, share: Tensor, out_target: Tensor, out
     num_rows, width = x.shape
     launch(
         kernels._max_gradient_rows, (num_rows, triton.cdiv(width, block_of(width))),
-        x, y.contiguous(), share.contiguous(), out_target, out_ptr, grad, num_rows, ROWS=1, **plan(width),
+        x, y.contiguous(), share.contiguous(), out_target, out_ptr, grad, **plan(width),
     )  # fmt: skip
     return grad
 

@@ -1,19 +1,19 @@
-r"""Triton kernels of sums and maxima over the edges that end in a node (see :mod:`lrga.ops.neighbors.reduce`), and of
-the edges of a batch of fixed capacity (defined in :mod:`lrga.ops.neighbors.batch_layout`).
+r"""Triton kernels of sums and maxima over the incoming edges of a node (see :mod:`lrga.ops.neighbors.reduce`), and of
+the edges of a padded batch (defined in :mod:`lrga.ops.neighbors.batch_layout`).
 
 .. math::
     y_i = s_i \sum_{j \to i} w_{ji} \, t_j \, x_j
 
-A program takes a few nodes and a block of channels and walks the edges of each, several at a time: all their rows are
-under way at once, which is what hides the latency of the cache where x lies. The gradient of x is the same sum over the
-edges that leave a node, so nothing is scattered, there are no atomics, and results do not vary between runs.
+A program has a node and a block of channels and iterates over its edges, several at a time: their rows are loaded at
+once, which hides the latency of the cache that holds x. The gradient of x is the same sum over the
+outgoing edges of a node, so nothing is scattered, there are no atomics, and results do not vary between runs.
 
-A node with very many edges would keep one program busy long after all others. Where one may exist (``split``), a first
+A node with very many edges would keep one program busy long after all others. If one may exist (``split``), a first
 kernel sums such nodes in chunks of ``CHUNK`` edges, and the second adds these up. A chunk touches at most two nodes
-with more than ``MAX_RUN`` edges, the one that it begins in and the one that it ends in, hence two places.
+with more than ``MAX_RUN`` edges, the ones at its beginning and at its end, so it has two partial sums.
 
-A maximum counts how many neighbours share it. The gradient of a source is then a sum over the edges that leave it, each
-giving its part of the target's gradient where the source is (one of) the largest there.
+A maximum counts how many neighbours share it. The gradient of a source is then a sum over its outgoing edges; each
+adds its share of the target's gradient if the source reaches the maximum there.
 
 Letters: N nodes, E edges, H heads, W = H·D columns.
 """
@@ -84,31 +84,29 @@ def _sum_long(
 
 @triton.jit
 def _sum_rows(
-    x, columns, order, weight, dst_scale, src_scale, ptr, partial, y, num_rows, WIDTH: tl.constexpr,
-    HEADS: tl.constexpr, ROWS: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr,
-    MAX_RUN: tl.constexpr,
+    x, columns, order, weight, dst_scale, src_scale, ptr, partial, y, WIDTH: tl.constexpr, HEADS: tl.constexpr,
+    EDGES: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr, MAX_RUN: tl.constexpr,
 ):  # fmt: skip
-    """The sums of ``ROWS`` nodes."""
+    """The sum of a node."""
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    begin = tl.program_id(0).to(tl.int64) * ROWS
-    for row in range(begin, tl.minimum(begin + ROWS, num_rows)):
-        first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
-        direct_end = end
-        if partial is not None:
-            direct_end = tl.where(end - first > MAX_RUN, first, end)
-        total = _sum_run(x, columns, order, weight, src_scale, first, direct_end, column, WIDTH, HEADS, EDGES, BLOCK)
-        if partial is not None:
-            chunks = tl.where(end - first > MAX_RUN, (end - 1) // CHUNK + 1, 0)
-            pieces = tl.zeros([EDGES, BLOCK], tl.float32)
-            for at in range(first // CHUNK, chunks, EDGES):
-                chunk = at + tl.arange(0, EDGES).to(tl.int64)
-                slot = chunk * 2 + tl.where(chunk * CHUNK >= first, 0, 1)
-                inside = (chunk < chunks)[:, None] & (column < WIDTH)[None, :]
-                pieces += tl.load(partial + slot[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
-            total += tl.sum(pieces, 0)
-        if dst_scale is not None:
-            total *= tl.load(dst_scale + row).to(tl.float32)
-        tl.store(y + row * WIDTH + column, total.to(y.dtype.element_ty), mask=column < WIDTH)
+    row = tl.program_id(0).to(tl.int64)
+    first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
+    direct_end = end
+    if partial is not None:
+        direct_end = tl.where(end - first > MAX_RUN, first, end)
+    total = _sum_run(x, columns, order, weight, src_scale, first, direct_end, column, WIDTH, HEADS, EDGES, BLOCK)
+    if partial is not None:
+        chunks = tl.where(end - first > MAX_RUN, (end - 1) // CHUNK + 1, 0)
+        pieces = tl.zeros([EDGES, BLOCK], tl.float32)
+        for at in range(first // CHUNK, chunks, EDGES):
+            chunk = at + tl.arange(0, EDGES).to(tl.int64)
+            slot = chunk * 2 + tl.where(chunk * CHUNK >= first, 0, 1)
+            inside = (chunk < chunks)[:, None] & (column < WIDTH)[None, :]
+            pieces += tl.load(partial + slot[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
+        total += tl.sum(pieces, 0)
+    if dst_scale is not None:
+        total *= tl.load(dst_scale + row).to(tl.float32)
+    tl.store(y + row * WIDTH + column, total.to(y.dtype.element_ty), mask=column < WIDTH)
 
 
 @triton.jit
@@ -137,79 +135,61 @@ def _dot_edges(
 
 
 @triton.jit
-def _spread_rows(
-    y, target, end, values, num_edges, WIDTH: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr
-):  # fmt: skip
-    """The row of its target for each edge; zero past ``end``."""
-    edge = tl.program_id(0).to(tl.int64) * EDGES + tl.arange(0, EDGES)
-    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    real = edge < tl.load(end)
-    row = tl.load(target + edge, mask=real, other=0)
-    inside = (column < WIDTH)[None, :]
-    value = tl.load(y + row[:, None] * WIDTH + column[None, :], mask=real[:, None] & inside, other=0.0)
-    where = values + edge[:, None] * WIDTH + column[None, :]
-    tl.store(where, value.to(values.dtype.element_ty), mask=(edge < num_edges)[:, None] & inside)
-
-
-@triton.jit
 def _larger(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
 def _max_rows(
-    x, source, ptr, y, ties, num_rows, WIDTH: tl.constexpr, ROWS: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr
+    x, source, ptr, y, ties, WIDTH: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """Maxima of ``ROWS`` nodes, zero for one without edges, and how many of its edges have them."""
+    """Maxima of a node, zero without edges, and the number of edges that reach them."""
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    begin = tl.program_id(0).to(tl.int64) * ROWS
-    for row in range(begin, tl.minimum(begin + ROWS, num_rows)):
-        first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
-        highest = tl.full([EDGES, BLOCK], -float("inf"), tl.float32)
-        times = tl.zeros([EDGES, BLOCK], tl.float32)
-        for at in range(first, end, EDGES):
-            edge = at + tl.arange(0, EDGES).to(tl.int64)
-            j = tl.load(source + edge, mask=edge < end, other=0)
-            inside = (edge < end)[:, None] & (column < WIDTH)[None, :]
-            value = tl.load(x + j[:, None] * WIDTH + column[None, :], mask=inside, other=-float("inf")).to(tl.float32)
-            times = tl.where(value > highest, 0.0, times) + tl.where((value >= highest) & inside, 1.0, 0.0)
-            highest = _larger(highest, value)
-        top = tl.reduce(highest, 0, _larger)
-        count = tl.sum(tl.where(highest == top[None, :], times, 0.0), 0)
-        top = tl.where(end > first, top, 0.0)
-        where = row * WIDTH + column
-        tl.store(y + where, top.to(y.dtype.element_ty), mask=column < WIDTH)
-        tl.store(ties + where, count, mask=column < WIDTH)
+    row = tl.program_id(0).to(tl.int64)
+    first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
+    highest = tl.full([EDGES, BLOCK], -float("inf"), tl.float32)
+    times = tl.zeros([EDGES, BLOCK], tl.float32)
+    for at in range(first, end, EDGES):
+        edge = at + tl.arange(0, EDGES).to(tl.int64)
+        j = tl.load(source + edge, mask=edge < end, other=0)
+        inside = (edge < end)[:, None] & (column < WIDTH)[None, :]
+        value = tl.load(x + j[:, None] * WIDTH + column[None, :], mask=inside, other=-float("inf")).to(tl.float32)
+        times = tl.where(value > highest, 0.0, times) + tl.where((value >= highest) & inside, 1.0, 0.0)
+        highest = _larger(highest, value)
+    top = tl.reduce(highest, 0, _larger)
+    count = tl.sum(tl.where(highest == top[None, :], times, 0.0), 0)
+    top = tl.where(end > first, top, 0.0)
+    where = row * WIDTH + column
+    tl.store(y + where, top.to(y.dtype.element_ty), mask=column < WIDTH)
+    tl.store(ties + where, count, mask=column < WIDTH)
 
 
 @triton.jit
 def _max_gradient_rows(
-    x, y, share, target, ptr, grad, num_rows, WIDTH: tl.constexpr, ROWS: tl.constexpr, EDGES: tl.constexpr,
-    BLOCK: tl.constexpr,
+    x, y, share, target, ptr, grad, WIDTH: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """Gradients of ``ROWS`` sources."""
+    """The gradient of a source."""
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    begin = tl.program_id(0).to(tl.int64) * ROWS
-    for row in range(begin, tl.minimum(begin + ROWS, num_rows)):
-        first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
-        own = tl.load(x + row * WIDTH + column, mask=column < WIDTH, other=0.0)
-        total = tl.zeros([EDGES, BLOCK], tl.float32)
-        for at in range(first, end, EDGES):
-            edge = at + tl.arange(0, EDGES).to(tl.int64)
-            i = tl.load(target + edge, mask=edge < end, other=0)
-            inside = (edge < end)[:, None] & (column < WIDTH)[None, :]
-            where = i[:, None] * WIDTH + column[None, :]
-            top = tl.load(y + where, mask=inside, other=0.0)
-            part = tl.load(share + where, mask=inside, other=0.0)
-            nothing = tl.where(top == top, 0.0, top.to(tl.float32))  # a maximum that is no number gives no number
-            total += tl.where(top == own[None, :], part, nothing)
-        result = tl.sum(total, 0).to(grad.dtype.element_ty)
-        tl.store(grad + row * WIDTH + column, result, mask=column < WIDTH)
+    row = tl.program_id(0).to(tl.int64)
+    first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
+    own = tl.load(x + row * WIDTH + column, mask=column < WIDTH, other=0.0)
+    total = tl.zeros([EDGES, BLOCK], tl.float32)
+    for at in range(first, end, EDGES):
+        edge = at + tl.arange(0, EDGES).to(tl.int64)
+        i = tl.load(target + edge, mask=edge < end, other=0)
+        inside = (edge < end)[:, None] & (column < WIDTH)[None, :]
+        where = i[:, None] * WIDTH + column[None, :]
+        top = tl.load(y + where, mask=inside, other=0.0)
+        part = tl.load(share + where, mask=inside, other=0.0)
+        nothing = tl.where(top == top, 0.0, top.to(tl.float32))  # NaN maxima give NaN
+        total += tl.where(top == own[None, :], part, nothing)
+    result = tl.sum(total, 0).to(grad.dtype.element_ty)
+    tl.store(grad + row * WIDTH + column, result, mask=column < WIDTH)
 
 
 @triton.jit
 def _graph_of(place, begins, column: tl.constexpr, graphs, STEPS: tl.constexpr):
-    """How many of the graphs end at or before each place: the number of the graph it is in."""
+    """The number of graphs that end at or before each index, which is the graph that contains it."""
     low = place * 0
     high = low + graphs
     for _ in range(STEPS):
@@ -223,47 +203,11 @@ def _graph_of(place, begins, column: tl.constexpr, graphs, STEPS: tl.constexpr):
 
 
 @triton.jit
-def _begins_kernel(table, index, begins, shift, ptr, real, graphs, nothing, nodes, BLOCK: tl.constexpr):
-    """The graphs before each chosen one, by one program."""
-    place = tl.arange(0, BLOCK)
-    inside = place < graphs
-    chosen = tl.load(index + place, mask=inside, other=0)
-    sizes = table + 4 * chosen
-    own_nodes = tl.load(sizes + 2, mask=inside, other=0)
-    own_edges = tl.load(sizes + 3, mask=inside, other=0)
-    to_nodes, to_edges = tl.cumsum(own_nodes, 0), tl.cumsum(own_edges, 0)
-    from_nodes, from_edges = to_nodes - own_nodes, to_edges - own_edges
-    tl.store(begins + 2 * place, from_nodes, mask=inside)
-    tl.store(begins + 2 * place + 1, from_edges, mask=inside)
-    tl.store(ptr + place, from_nodes, mask=inside)
-    tl.store(shift + 2 * place, tl.load(sizes, mask=inside, other=0) - from_nodes, mask=inside)
-    tl.store(shift + 2 * place + 1, tl.load(sizes + 1, mask=inside, other=0) - from_edges, mask=inside)
-    all_nodes, all_edges = tl.sum(own_nodes, 0), tl.sum(own_edges, 0)
-    tl.store(begins + 2 * graphs, all_nodes)
-    tl.store(begins + 2 * graphs + 1, all_edges)
-    tl.store(ptr + graphs, all_nodes)
-    tl.store(ptr + graphs + 1, all_nodes * 0 + nodes)
-    tl.store(shift + 2 * graphs, all_nodes * 0)
-    tl.store(shift + 2 * graphs + 1, all_nodes * 0)
-    tl.store(real, tl.sum((inside & (chosen < nothing)).to(tl.int64), 0))
-
-
-@triton.jit
 def _nodes_kernel(
-    begins,
-    shift,
-    in_start,
-    out_start,
-    graph_out,
-    row_out,
-    in_ptr,
-    out_ptr,
-    nodes,
-    graphs,
-    spare,
-    STEPS: tl.constexpr,
+    begins, shift, in_start, out_start, graph_out, row_out, in_ptr, out_ptr, nodes, graphs, spare, STEPS: tl.constexpr,
     BLOCK: tl.constexpr,
-):
+):  # fmt: skip
+    """Graph and row of each node, and the start of its edges in both orders."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place <= nodes
     real_nodes = tl.load(begins + 2 * graphs)
@@ -282,22 +226,10 @@ def _nodes_kernel(
 
 @triton.jit
 def _edges_kernel(
-    begins,
-    shift,
-    source,
-    target,
-    order,
-    row_out,
-    source_out,
-    target_out,
-    order_out,
-    nodes,
-    edges,
-    graphs,
-    spare,
-    STEPS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    begins, shift, source, target, order, row_out, source_out, target_out, order_out, nodes, edges, graphs, spare,
+    STEPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Row, source, target and position by source of each edge."""
     number = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = number < edges
     real_nodes = tl.load(begins + 2 * graphs)

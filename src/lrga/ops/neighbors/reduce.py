@@ -1,15 +1,13 @@
-r"""Sums, means, maxima and softmax over the edges that end in a node.
+r"""Sums, means, maxima and softmax over the incoming edges of a node.
 
-Every function takes the edges as PyG's tensor ``[2, E]`` (any order; compiles and exports, no look at values) or as an
-:class:`~lrga.ops.neighbors.edges.EdgeLayout` (sorted by target; on a CPU the sums then run as sparse matrix
-products, see :mod:`lrga.ops.neighbors.cpu`, on a GPU as one kernel each, :mod:`lrga.ops.neighbors.gpu`).
+Every function takes the edges as PyG's tensor ``[2, E]`` (any order; for compile and export) or as an
+:class:`~lrga.ops.neighbors.edges.EdgeLayout` (sorted by target; on a CPU sums and maxima over sources then run as
+sparse matrix products, see :mod:`lrga.ops.neighbors.cpu`, on a GPU as one kernel each, :mod:`lrga.ops.neighbors.gpu`).
 All give the same values and gradients. A node without incoming edges gets zero.
 Half precision is weighted, summed and scaled in float32 and rounded once, at the end.
 
 Letters: T targets and S sources (both N in a whole graph), E edges, H heads, D channels.
 """
-
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -26,7 +24,7 @@ def endpoints(edges: Edges) -> tuple[Tensor, Tensor]:
     """Source and target of each edge, ``[E]`` each."""
     if isinstance(edges, EdgeLayout):
         return edges.source, edges.target
-    edges = edges.long()  # torch's scatter_reduce has wrong gradients with narrower ones
+    edges = edges.long()  # torch's scatter_reduce has wrong gradients with narrower dtypes
     return edges[0], edges[1]
 
 
@@ -41,14 +39,14 @@ def num_edges(edges: Edges) -> int:
 
 
 def num_targets(edges: Edges, x: Tensor) -> int:
-    """T, of edges between nodes that have the features ``x``."""
+    """T, the number of targets of edges between nodes with features ``x``."""
     return edges.num_targets if isinstance(edges, EdgeLayout) else x.size(0)
 
 
 def degrees(edges: Edges, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """How many edges end and begin in each node, two ``[N]`` int64."""
+    """In- and out-degree of each node, ``[N]`` int64 each."""
     if isinstance(edges, EdgeLayout):
-        if torch.compiler.is_compiling():  # a compiler does not trace through what a layout keeps
+        if torch.compiler.is_compiling():  # compilers do not trace cached values
             return edges.in_ptr.diff(), edges.out_ptr.diff()
         return edges.in_degree, edges.out_degree
     ones = torch.ones_like(edges[0])
@@ -57,8 +55,8 @@ def degrees(edges: Edges, num_nodes: int) -> tuple[Tensor, Tensor]:
 
 
 def symmetric_factors(edges: Edges, x: Tensor) -> tuple[Tensor, Tensor]:
-    """1/√ of each node's edges in and out, at least one, ``[T]`` and ``[S]``: the factors of GCN's sums."""
-    wide = torch.promote_types(x.dtype, torch.float32)  # float16 does not hold every degree
+    """1/√ of the in- and out-degrees (at least 1), ``[T]`` and ``[S]``: the factors of GCN's sums."""
+    wide = torch.promote_types(x.dtype, torch.float32)  # float16 cannot represent large degrees
     if isinstance(edges, EdgeLayout) and edges.gcn_factors is not None:
         dst_scale, src_scale = (factor.to(wide) for factor in edges.gcn_factors)
         return dst_scale, src_scale
@@ -81,9 +79,9 @@ def sum_sources(
     Args:
         x: ``[S, D]``, or ``[S, H, D]`` for several heads.
         edges: ``[2, E]`` or a layout.
-        weight: w, ``[E]``, or ``[E, H]`` for several heads; ``None`` is one.
-        dst_scale: s, a factor for each node that is summed into, ``[T]``; ``None`` is one.
-        src_scale: t, a factor for each node that is summed, ``[S]``; ``None`` is one.
+        weight: w, ``[E]``, or ``[E, H]`` for several heads; ``None`` is 1.
+        dst_scale: s, factor of each sum, ``[T]``; ``None`` is 1.
+        src_scale: t, factor of each source, ``[S]``; ``None`` is 1.
 
     Example:
         >>> import torch
@@ -102,19 +100,12 @@ def sum_sources(
         from lrga.ops.neighbors import gpu as neighbors_gpu
 
         return neighbors_gpu.sum_sources(x, edges, weight, dst_scale=dst_scale, src_scale=src_scale)
-    if is_half(x):
-        return _summed_in_float32(sum_sources, x, edges, weight, dst_scale, src_scale)
-    if isinstance(edges, EdgeLayout) and csr.is_supported(x, weight):
-        return _scaled(_sum_sources_csr(_scaled(x, src_scale), edges, weight), dst_scale)
-    return sum_sources_reference(x, edges, weight, dst_scale=dst_scale, src_scale=src_scale)
-
-
-def _sum_sources_csr(x: Tensor, layout: EdgeLayout, weight: Tensor | None) -> Tensor:
-    if x.dim() == 2:
-        return csr.sum_sources(x, layout, weight)
-    if weight is None:
-        return csr.sum_sources(x.flatten(1), layout, None).view(layout.num_targets, *x.shape[1:])
-    return torch.stack([csr.sum_sources(x[:, h], layout, weight[:, h]) for h in range(x.size(1))], dim=1)
+    x, weight, dtype = _widened(x, weight)
+    # On a CPU a strided sparse product for each head takes longer than the definition.
+    if isinstance(edges, EdgeLayout) and csr.is_supported(x, weight) and (x.dim() == 2 or weight is None):
+        total = csr.sum_sources(_scaled(x, src_scale).flatten(1), edges, weight)
+        return _scaled(total.view(edges.num_targets, *x.shape[1:]), dst_scale).to(dtype)
+    return sum_sources_reference(x, edges, weight, dst_scale=dst_scale, src_scale=src_scale).to(dtype)
 
 
 def sum_sources_reference(
@@ -125,27 +116,21 @@ def sum_sources_reference(
     dst_scale: Tensor | None = None,
     src_scale: Tensor | None = None,
 ) -> Tensor:
-    """:func:`sum_sources` by gathering a message for each edge and adding it where it ends."""
-    if is_half(x):
-        return _summed_in_float32(sum_sources_reference, x, edges, weight, dst_scale, src_scale)
+    """:func:`sum_sources` by gathering a message for each edge and adding it to its target."""
+    x, weight, dtype = _widened(x, weight)
     source, target = endpoints(edges)
     messages = _scaled(x, src_scale).index_select(0, source)
     if weight is not None:
         messages = weight.unsqueeze(-1) * messages
-    return _scaled(sum_edges_reference(messages, target, num_targets(edges, x)), dst_scale)
+    return _scaled(sum_edges_reference(messages, target, num_targets(edges, x)), dst_scale).to(dtype)
 
 
-def _summed_in_float32(
-    function: Callable[..., Tensor],
-    x: Tensor,
-    edges: Edges,
-    weight: Tensor | None,
-    dst_scale: Tensor | None,
-    src_scale: Tensor | None,
-) -> Tensor:
+def _widened(x: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor | None, torch.dtype]:
+    """Features and weights, at least in float32 if x is in half precision; and the dtype of their sums."""
     dtype = x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)
-    weight = None if weight is None else weight.to(torch.promote_types(weight.dtype, torch.float32))
-    return function(x.float(), edges, weight, dst_scale=dst_scale, src_scale=src_scale).to(dtype)
+    if is_half(x):
+        x, weight = x.float(), None if weight is None else weight.to(torch.promote_types(weight.dtype, torch.float32))
+    return x, weight, dtype
 
 
 def mean_sources(x: Tensor, edges: Edges) -> Tensor:
@@ -161,7 +146,7 @@ def mean_sources(x: Tensor, edges: Edges) -> Tensor:
 def max_sources(x: Tensor, edges: Edges) -> Tensor:
     """Maximum over the in-neighbours in each channel, ``[S, D]`` to ``[T, D]``; equal maxima share the gradient.
 
-    Where a neighbour is NaN, so are the maximum and the gradients of all its neighbours.
+    If a neighbour is NaN, the maximum and the gradients of all neighbours are NaN.
     """
     if isinstance(edges, EdgeLayout) and runs_on_gpu(x):
         from lrga.ops.neighbors import gpu as neighbors_gpu
@@ -177,7 +162,7 @@ def max_sources_reference(x: Tensor, edges: Edges) -> Tensor:
     source, target = endpoints(edges)
     messages = x.index_select(0, source)
     index = target.unsqueeze(-1).expand_as(messages)
-    # From -inf, for torch counts an equal starting value among those that share the gradient.
+    # Starts at -inf, because in torch a starting value equal to the maximum shares the gradient.
     lowest = x.new_full((num_targets(edges, x), x.size(1)), -torch.inf)
     highest = lowest.scatter_reduce(0, index, messages, "amax")
     in_degree, _ = degrees(edges, x.size(0))
@@ -185,24 +170,22 @@ def max_sources_reference(x: Tensor, edges: Edges) -> Tensor:
 
 
 def sum_edges(values: Tensor, edges: Edges, num_nodes: int) -> Tensor:
-    """Values of the edges that end in each node, summed: ``[E, …]`` to ``[N, …]``."""
+    """Sums values over the incoming edges of each node: ``[E, …]`` to ``[N, …]``."""
     if isinstance(edges, EdgeLayout) and runs_on_gpu(values):
         from lrga.ops.neighbors import gpu as neighbors_gpu
 
         return neighbors_gpu.sum_edges(values, edges)
-    if isinstance(edges, EdgeLayout) and csr.is_supported(values):
-        return csr.sum_edges(values.flatten(1), edges).view(num_nodes, *values.shape[1:])
     return sum_edges_reference(values, endpoints(edges)[1], num_nodes)
 
 
 def sum_edges_reference(values: Tensor, target: Tensor, num_nodes: int) -> Tensor:
-    """:func:`sum_edges` by adding each edge where it ends."""
+    """:func:`sum_edges` by adding each edge to its target."""
     wide = values.float() if is_half(values) else values
     return wide.new_zeros(num_nodes, *values.shape[1:]).index_add(0, target, wide).to(values.dtype)
 
 
 def softmax_edges(scores: Tensor, edges: Edges, num_nodes: int) -> Tensor:
-    """Softmax over the edges that end in the same node, ``[E, H]`` to ``[E, H]``."""
+    """Softmax over the incoming edges of each node, ``[E, H]`` to ``[E, H]``."""
     _, target = endpoints(edges)
     wide = scores.float() if is_half(scores) else scores
     with torch.no_grad():  # the softmax does not depend on the shift
@@ -211,11 +194,12 @@ def softmax_edges(scores: Tensor, edges: Edges, num_nodes: int) -> Tensor:
         highest = lowest.scatter_reduce(0, index, wide, "amax")
     weights = (wide - highest.index_select(0, target)).exp()
     totals = sum_edges(weights, edges, num_nodes)
+    totals = totals.masked_fill(totals == 0, 1.0)  # nodes that have only padding edges, which are not summed
     return (weights / totals.index_select(0, target)).to(scores.dtype)
 
 
 def _scaled(x: Tensor, factor: Tensor | None) -> Tensor:
-    """Each row times its factor, in the precision of the rows."""
+    """Each row times its factor, in the dtype of the rows."""
     return x if factor is None else x * factor.to(x.dtype).view(-1, *[1] * (x.dim() - 1))
 
 

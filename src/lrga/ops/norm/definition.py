@@ -1,14 +1,14 @@
-r"""Batch normalisation of the real rows of a batch, with the activation and the residual that stand beside it.
+r"""Batch normalisation of the real rows of a batch, with the activation and the residual around it.
 
 .. math::
     y = r + \phi\left( \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \, w + b \right)
 
-φ is ReLU, ELU or nothing; a ReLU may stand before the normalisation, on x; with a residual r or without. In training
-μ and σ² are those of the batch, which the running ones then follow, as in :class:`torch.nn.BatchNorm1d`; a batch of
-fewer than two rows, which has no variance, is normalised by the running ones, as all are in evaluation.
+φ is ReLU, ELU or nothing; an optional ReLU is applied to x first; the residual r is optional. In training
+μ and σ² are those of the batch and update the running statistics, as in :class:`torch.nn.BatchNorm1d`; a batch of
+fewer than two rows has no variance and is normalised with the running statistics, as in evaluation.
 
-Where only the first ``count`` rows are real (a batch of fixed capacity), only these count; the others give zero, or
-the residual as it is. :func:`batch_norm_reference` is the definition; on a GPU :mod:`lrga.ops.norm.kernels` reads x
+In a padded batch only the first ``count`` rows are real and count; the others give zero, or
+the unchanged residual. :func:`batch_norm_reference` is the definition; on a GPU :mod:`lrga.ops.norm.kernels` reads x
 once for the statistics and once for the result.
 
 Letters: R rows, D channels.
@@ -31,12 +31,12 @@ BEFORE, AFTER = (None, "relu"), (None, *ACTIVATIONS)
 
 @dataclass(frozen=True, eq=False)
 class BatchNormState:
-    """The state of a batch normalisation: parameters and what it remembers of batches.
+    """The state of a batch normalisation: parameters and running statistics.
 
     Args:
-        weight: w, ``[D]``; ``None`` is one.
-        bias: b, ``[D]``; ``None`` is zero.
-        mean: Running μ, ``[D]``; ``None`` remembers nothing, and every batch is normalised by its own statistics.
+        weight: w, ``[D]``; ``None`` is 1.
+        bias: b, ``[D]``; ``None`` is 0.
+        mean: Running μ, ``[D]``; with ``None`` every batch is normalised with its own statistics.
         var: Running σ² (unbiased), ``[D]``.
         batches: Batches seen, 0-dimensional int64.
         momentum: Share of a new batch in the running statistics; ``None`` is the plain average of all batches.
@@ -53,7 +53,7 @@ class BatchNormState:
 
     @property
     def running(self) -> tuple[Tensor, Tensor]:
-        """Running μ and σ², which there are."""
+        """Running μ and σ², which must exist."""
         assert self.mean is not None
         assert self.var is not None
         return self.mean, self.var
@@ -69,15 +69,15 @@ def batch_norm(
     after: str | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
-    """Normalises the rows of ``x`` ``[R, D]``; in training the running statistics are brought up to date.
+    """Normalises the rows of ``x`` ``[R, D]``; in training, updates the running statistics.
 
     Args:
         x: ``[R, D]``.
         state: Parameters and running statistics.
-        training: Whether the statistics of the batch are used and remembered.
-        count: How many rows are real, the first, as a 0-dimensional int64 tensor; ``None`` is all.
-        before: ``"relu"`` where it is applied to x, or ``None``.
-        after: ``"relu"`` or ``"elu"`` where it is applied to the normalised rows, or ``None``.
+        training: Whether to use the statistics of the batch and update the running ones.
+        count: Number of real rows, which come first, as a 0-dimensional int64 tensor; ``None`` means all.
+        before: Activation of x: ``"relu"`` or ``None``.
+        after: Activation of the normalised rows: ``"relu"``, ``"elu"`` or ``None``.
         residual: Added at the end, ``[R, D]``.
 
     Example:
@@ -91,8 +91,9 @@ def batch_norm(
     """
     check_activations(before, after)
     _check_shapes(x, state, residual)
-    function = batch_norm_reference
-    if x.dim() == 2 and state.mean is not None and runs_on_gpu(x, residual, state.weight, state.mean):
+    function = batch_norm_reference  # a compiler fuses the definition itself
+    has_kernel = x.dim() == 2 and state.mean is not None and not torch.compiler.is_compiling()
+    if has_kernel and runs_on_gpu(x, residual, state.weight, state.mean):
         from lrga.ops.norm import gpu as norm_ops
 
         function = norm_ops.batch_norm
@@ -109,7 +110,7 @@ def batch_norm_reference(
     after: str | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
-    """:func:`batch_norm`, one tensor operation after the other."""
+    """:func:`batch_norm`, in plain tensor operations."""
     x = activate(x, before)
     h = _all_rows(x, state, training) if count is None else _real_rows(x, state, training, count)
     h = activate(h, after)
@@ -117,22 +118,22 @@ def batch_norm_reference(
 
 
 def activate(x: Tensor, activation: str | None) -> Tensor:
-    """ReLU, ELU, or x as it is."""
+    """ReLU, ELU, or x unchanged."""
     return x if activation is None else ACTIVATIONS[activation](x)
 
 
 def _all_rows(x: Tensor, state: BatchNormState, training: bool) -> Tensor:
-    """torch's own normalisation, by the running statistics where the batch has no variance."""
+    """Batch normalisation of torch; with the running statistics if the batch has no variance."""
     if state.mean is None:
         training = True
-    elif x.size(0) < 2:  # a statement of its own, for a compiler's symbolic sizes give no plain bool
+    elif x.size(0) < 2:  # a separate statement, because comparing symbolic sizes gives no plain bool
         training = False
     share = float(share_of_batch(state, x.size(0))) if training else 0.0
     return F.batch_norm(x, state.mean, state.var, state.weight, state.bias, training, share, state.eps)
 
 
 def _real_rows(x: Tensor, state: BatchNormState, training: bool, count: Tensor) -> Tensor:
-    """The first ``count`` rows, without a look at the number: shapes stay what they are, and nothing waits."""
+    """Masks the first ``count`` rows without reading the number: shapes stay the same, without synchronisation."""
     half = x.dtype in (torch.float16, torch.bfloat16)
     wide = x.float() if half else x
     real = (torch.arange(x.size(0), device=x.device) < count).unsqueeze(-1)
@@ -157,7 +158,7 @@ def _real_rows(x: Tensor, state: BatchNormState, training: bool, count: Tensor) 
 
 @torch.no_grad()
 def follow(state: BatchNormState, mean: Tensor, unbiased_var: Tensor, count: Tensor | int) -> None:
-    """Brings the running statistics up to date with those of a batch of ``count`` rows, unless these are too few."""
+    """Updates the running statistics with those of a batch of ``count`` rows, unless there are too few rows."""
     share = share_of_batch(state, count)
     for running, own in zip(state.running, (mean, unbiased_var), strict=True):
         if isinstance(count, Tensor):
@@ -170,7 +171,7 @@ def follow(state: BatchNormState, mean: Tensor, unbiased_var: Tensor, count: Ten
 def share_of_batch(state: BatchNormState, count: Tensor | int) -> Tensor | float:
     """Counts a batch, unless it has fewer than two rows, and returns its share in the running statistics.
 
-    Where that depends on numbers on a GPU it is a tensor there, so that nothing waits.
+    If the share depends on numbers on a GPU, it is a tensor there, to avoid synchronisation.
     """
     if state.batches is not None:
         state.batches.add_(count >= 2 if isinstance(count, Tensor) else int(count >= 2))
@@ -185,7 +186,7 @@ def share_of_batch(state: BatchNormState, count: Tensor | int) -> Tensor | float
 
 
 def check_activations(before: str | None, after: str | None) -> None:
-    """Refuses what is not known in its place."""
+    """Raises an error for unknown activations and wrong shapes."""
     check_choice("before", before, BEFORE)
     check_choice("after", after, AFTER)
 
@@ -193,9 +194,9 @@ def check_activations(before: str | None, after: str | None) -> None:
 def _check_shapes(x: Tensor, state: BatchNormState, residual: Tensor | None) -> None:
     if residual is not None and residual.shape != x.shape:
         shape = f"shape {list(residual.shape)}"
-        raise ShapeError(f"a residual of shape {list(x.shape)}, as x has", shape, "leave it out where widths differ")
+        raise ShapeError(f"a residual of shape {list(x.shape)}, the shape of x", shape, "leave it out if widths differ")
     known = state.mean if state.mean is not None else state.weight
     if known is not None and (x.dim() < 2 or x.size(1) != known.size(0)):
         raise ShapeError(
-            f"x of shape [R, {known.size(0)}]", f"shape {list(x.shape)}", "normalise as many channels as there are"
+            f"x of shape [R, {known.size(0)}]", f"shape {list(x.shape)}", "use a norm with as many channels as x"
         )

@@ -1,10 +1,10 @@
 """The Triton kernels of batch normalisation. Their definition is :mod:`lrga.ops.norm.definition`.
 
-Forward: programs take the mean and the squared deviations of their rows by Welford's method (each row of a tile on its
-own, put together at the end), after taking off the first row of all, so that a large mean rounds nothing away. Those
-that write the result put the parts together first; where there are many rows, one small kernel between them does that
-once for all. Backward is divided likewise, with the sums of the gradient and of the gradient times the normalised
-value. Nothing is added atomically: results do not vary between runs.
+Forward: programs compute mean and squared deviations of their rows by Welford's method (each row of a tile
+separately, merged at the end), after subtracting the first row, so that a large mean loses no digits. The programs
+that write the result first merge the parts; with many rows, one small kernel in between does that
+once for all. Backward is split likewise, with the sums of the gradient and of the gradient times the normalised
+value. Without atomics, results do not vary between runs.
 
 Letters: R rows, D channels, P parts.
 """
@@ -19,7 +19,7 @@ from lrga.ops.attention.batched_kernels import _relu
 
 @triton.jit
 def _real(count, num_rows):
-    """How many rows are real."""
+    """The number of real rows."""
     real = tl.cast(num_rows, tl.int64)
     if count is not None:
         real = tl.minimum(tl.load(count), real)
@@ -28,7 +28,7 @@ def _real(count, num_rows):
 
 @triton.jit
 def _load(x, row, column, end, WIDTH: tl.constexpr, STRIDE: tl.constexpr):
-    """A tile of rows ``STRIDE`` apart, in float32; zero outside."""
+    """A tile of rows with stride ``STRIDE``, in float32; zero outside."""
     inside = (row < end)[:, None] & (column < WIDTH)[None, :]
     return tl.load(x + row[:, None] * STRIDE + column[None, :], mask=inside, other=0.0).to(tl.float32)
 
@@ -40,7 +40,7 @@ def _elu(value):
 
 @triton.jit
 def _origin(x, column, WIDTH: tl.constexpr, BEFORE: tl.constexpr):
-    """The first row, which means are relative to until they are used."""
+    """The first row; means are stored relative to it."""
     value = tl.load(x + column, mask=column < WIDTH, other=0.0).to(tl.float32)
     if BEFORE:
         value = _relu(value)
@@ -72,7 +72,7 @@ def part_statistics(
         delta = tl.where((row < end)[:, None], value - mean, 0.0)
         mean += delta / seen
         dev += delta * (value - mean)
-    # Put the rows of the tile together: how many values each has seen.
+    # Merge the rows of the tile: the number of values of each.
     own = tl.maximum((end - first - tl.arange(0, BR) + BR - 1) // BR, 0).to(tl.float32)[:, None]
     total = tl.maximum(end - first, 1).to(tl.float32)
     centre = tl.sum(own * mean, 0) / total
@@ -80,7 +80,7 @@ def part_statistics(
     place = part * WIDTH + column
     tl.store(part_mean + place, centre, mask=column < WIDTH)
     tl.store(part_dev + place, tl.sum(dev + own * apart * apart, 0), mask=column < WIDTH)
-    if batches is not None:  # noqa: SIM102  (decided when the kernel is compiled, the other when it runs)
+    if batches is not None:  # noqa: SIM102  (this condition is evaluated at compile time, the other at run time)
         if (part + tl.program_id(1) == 0) & (real >= 2):
             tl.store(batches, tl.load(batches) + 1)
 
@@ -108,48 +108,45 @@ def _parts_together(
 @triton.jit
 def _statistics(
     x, part_mean, part_dev, running_mean, running_var, batches, kept, real, num_parts, rows_of_part, momentum, eps,
-    column, is_first, WIDTH: tl.constexpr, BEFORE: tl.constexpr, TRAINING: tl.constexpr, TRACK: tl.constexpr,
-    BP: tl.constexpr, BD: tl.constexpr,
+    column, is_first, WIDTH: tl.constexpr, BEFORE: tl.constexpr, TRAINING: tl.constexpr, BP: tl.constexpr,
+    BD: tl.constexpr,
 ):  # fmt: skip
-    """Mean and 1/√(variance + ε) to normalise by; the first program keeps them and follows with the running ones."""
+    """Mean and 1/√(variance + ε) for the normalisation; the first program stores them and the running statistics."""
     inside = column < WIDTH
     mean = tl.load(running_mean + column, mask=inside, other=0.0).to(tl.float32)
     var = tl.load(running_var + column, mask=inside, other=1.0).to(tl.float32)
-    unbiased = var
     if TRAINING:
         own_mean, dev = _parts_together(part_mean, part_dev, real, num_parts, rows_of_part, column, WIDTH, BP, BD)
         own_mean += _origin(x, column, WIDTH, BEFORE)
         if real >= 2:
             n = real.to(tl.float32)
             own_unbiased = dev / (n - 1.0)
-            if TRACK:  # noqa: SIM102
-                if is_first:
-                    share = momentum
-                    if batches is not None:
-                        share = 1.0 / tl.load(batches).to(tl.float32)
-                    new_mean, new_var = mean + share * (own_mean - mean), var + share * (own_unbiased - var)
-                    tl.store(running_mean + column, new_mean.to(running_mean.dtype.element_ty), mask=inside)
-                    tl.store(running_var + column, new_var.to(running_var.dtype.element_ty), mask=inside)
-            mean, var, unbiased = own_mean, dev / n, own_unbiased
+            if is_first:
+                share = momentum
+                if batches is not None:
+                    share = 1.0 / tl.load(batches).to(tl.float32)
+                new_mean, new_var = mean + share * (own_mean - mean), var + share * (own_unbiased - var)
+                tl.store(running_mean + column, new_mean.to(running_mean.dtype.element_ty), mask=inside)
+                tl.store(running_var + column, new_var.to(running_var.dtype.element_ty), mask=inside)
+            mean, var = own_mean, dev / n
     inverse = 1.0 / tl.sqrt(var + eps)
     if is_first:
         tl.store(kept + column, mean, mask=inside)
         tl.store(kept + WIDTH + column, inverse, mask=inside)
-        tl.store(kept + 2 * WIDTH + column, unbiased, mask=inside)
     return mean, inverse
 
 
 @triton.jit
 def whole_statistics(
     x, part_mean, part_dev, running_mean, running_var, batches, kept, count, num_rows, num_parts, rows_of_part,
-    momentum, eps, WIDTH: tl.constexpr, BEFORE: tl.constexpr, TRAINING: tl.constexpr, TRACK: tl.constexpr,
-    BP: tl.constexpr, BD: tl.constexpr,
+    momentum, eps, WIDTH: tl.constexpr, BEFORE: tl.constexpr, TRAINING: tl.constexpr, BP: tl.constexpr,
+    BD: tl.constexpr,
 ):  # fmt: skip
-    """The statistics of all rows, once for all programs that follow."""
+    """The statistics of all rows, computed once for all following programs."""
     column = tl.program_id(0) * BD + tl.arange(0, BD)
     _statistics(
         x, part_mean, part_dev, running_mean, running_var, batches, kept, _real(count, num_rows), num_parts,
-        rows_of_part, momentum, eps, column, tl.program_id(0) >= 0, WIDTH, BEFORE, TRAINING, TRACK, BP, BD,
+        rows_of_part, momentum, eps, column, tl.program_id(0) >= 0, WIDTH, BEFORE, TRAINING, BP, BD,
     )  # fmt: skip
 
 
@@ -157,22 +154,21 @@ def whole_statistics(
 def normalize_rows(
     x, weight, bias, residual, y, part_mean, part_dev, running_mean, running_var, batches, kept, count, num_rows,
     num_parts, rows_of_part, momentum, eps, WIDTH: tl.constexpr, BEFORE: tl.constexpr, AFTER: tl.constexpr,
-    TRAINING: tl.constexpr, TRACK: tl.constexpr, WHOLE: tl.constexpr, BP: tl.constexpr, BR: tl.constexpr,
-    BD: tl.constexpr,
+    TRAINING: tl.constexpr, WHOLE: tl.constexpr, BP: tl.constexpr, BR: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """A tile of the result."""
     row = tl.program_id(0).to(tl.int64) * BR + tl.arange(0, BR)
     column = tl.program_id(1) * BD + tl.arange(0, BD)
     inside = column < WIDTH
     real = _real(count, num_rows)
-    value = _load(x, row, column, real, WIDTH, WIDTH)  # under way while the statistics are put together
+    value = _load(x, row, column, real, WIDTH, WIDTH)  # loaded while the statistics are merged
     if WHOLE:
         mean = tl.load(kept + column, mask=inside, other=0.0)
         inverse = tl.load(kept + WIDTH + column, mask=inside, other=0.0)
     else:
         mean, inverse = _statistics(
             x, part_mean, part_dev, running_mean, running_var, batches, kept, real, num_parts, rows_of_part, momentum,
-            eps, column, tl.program_id(0) == 0, WIDTH, BEFORE, TRAINING, TRACK, BP, BD,
+            eps, column, tl.program_id(0) == 0, WIDTH, BEFORE, TRAINING, BP, BD,
         )  # fmt: skip
     if BEFORE:
         value = _relu(value)
@@ -197,7 +193,7 @@ def _gradient_tile(
     x, grad, mean, inverse, weight, bias, row, column, end, WIDTH: tl.constexpr, STRIDE: tl.constexpr,
     BEFORE: tl.constexpr, AFTER: tl.constexpr,
 ):  # fmt: skip
-    """The normalised values and the gradient that reaches them, weight not yet included, in a tile."""
+    """The normalised values of a tile and their gradient, without the weight."""
     value = _load(x, row, column, end, WIDTH, WIDTH)
     if BEFORE:
         value = _relu(value)
@@ -265,7 +261,7 @@ def gradient_rows(
     STRIDE: tl.constexpr, BEFORE: tl.constexpr, AFTER: tl.constexpr, TRAINING: tl.constexpr, WHOLE: tl.constexpr,
     BP: tl.constexpr, BR: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    """A tile of the gradient of x; the first program keeps those of bias and weight."""
+    """A tile of the gradient of x; the first program stores those of bias and weight."""
     row = tl.program_id(0).to(tl.int64) * BR + tl.arange(0, BR)
     column = tl.program_id(1) * BD + tl.arange(0, BD)
     inside = column < WIDTH

@@ -1,1 +1,1 @@
-"""Colour refinement and its relatives: 1-WL, 2-WL, 2-FWL, and what they tell apart."""
+"""Colour refinement: 1-WL, 2-WL and 2-FWL, and the graphs that they distinguish."""

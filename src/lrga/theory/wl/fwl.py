@@ -1,25 +1,25 @@
-"""2-FWL and 2-WL, the refinements of pairs.
+"""2-FWL and 2-WL: colour refinement of pairs of nodes.
 
-2-FWL: in a round the new colour of a pair names its old one and the multiset over k of the *joint* colours
-(Y_ik, Y_kj): the paper's equation for Y^{l+1}. As there, the multiset is encoded by matrix products: with random
+2-FWL: in a round, the new colour of a pair consists of its old colour and the multiset over k of the *joint* colours
+(Y_ik, Y_kj): the paper's equation for Y^{l+1}. As in the paper, the multiset is encoded by matrix products. With random
 weights f, g of the colours,
 
     H_ij = Σ_k f(Y_ik) g(Y_kj)    (mod a prime p),    that is    H = f(Y) g(Y),
 
-is a polynomial of degree two in the weights that vanishes identically for the difference of two multisets only if they
-are equal; so unequal ones agree with probability at most 2/p (Schwartz–Zippel). Products are repeated until the chance
-is below 2^-128. In floating point they are exact, all sums staying below 2^53, and cost what the fastest matrix product
-of the machine or GPU costs: O(n³) time in blocks of rows, O(n²) memory.
+is a polynomial of degree two in the weights. The polynomial of the difference of two multisets is zero only if they are
+equal, so unequal multisets agree with probability at most 2/p (Schwartz–Zippel). Products are repeated until this
+probability is below 2^-128. They are exact in floating point, because all sums are below 2^53, and use the fastest
+matrix product of the machine or GPU: O(n³) time in blocks of rows, O(n²) memory.
 
-Unequal hashes mean unequal multisets; a collision could only hide a difference. So the colouring that comes out stable
-is compared with the exact sorted multisets once at the end, block by block: being stable and no finer than the coarsest
-stable colouring, it is that one, and no collision decides a verdict.
+Unequal hashes imply unequal multisets; a collision could only hide a difference. Therefore the final colouring is
+verified once with the exact sorted multisets, block by block. It is stable and no finer than the coarsest stable
+colouring, so it is the coarsest stable colouring, and verdicts do not depend on collisions.
 
-Oblivious 2-WL: a pair's new colour names its old one, the multiset of colours of (k, j) over all k, and that of (i, k)
-over all k. The two multisets belong to a column and a row of the colour matrix, so a round costs O(n² log n); rows are
-sorted and compared in full, without any hash. On graphs this test tells apart exactly what 1-WL does (the paper calls
-vertex colouring "2-WL"); it is here to show that, and the difference to 2-FWL, which keeps the two colours seen at k
-together.
+Oblivious 2-WL: the new colour of a pair consists of its old colour, the multiset of colours of (k, j) over all k, and
+the multiset of colours of (i, k) over all k. These are the multisets of a column and a row of the colour matrix, so a
+round takes O(n² log n) time. Rows are sorted and compared in full, without hashes. This test distinguishes the same
+graphs as 1-WL (the paper calls vertex colouring "2-WL"). It is included to show this, and the difference from 2-FWL,
+which keeps the two colours at k together.
 
 Letters: G graphs of n nodes each.
 """
@@ -49,9 +49,9 @@ def refine_pairs(
     until_apart: bool = False,
     device: torch.device | str = "cpu",
 ) -> Refinement:
-    """Refines the pairs of graphs of one size together, by ``"2-fwl"`` or ``"2-wl"``.
+    """Refines the pairs of several graphs of the same size together, by ``"2-fwl"`` or ``"2-wl"``.
 
-    Options are those of :func:`lrga.theory.wl.refinement.refine_nodes`; ``device`` is where the products of 2-FWL run.
+    The options are those of :func:`lrga.theory.wl.refinement.refine_nodes`; 2-FWL runs its products on ``device``.
     """
     check_no_self_loops(graphs, test)
     device = _check_device(device)
@@ -70,15 +70,15 @@ def refine_pairs(
         colours, num_colours = _round(colours, before, seed) if folklore else _oblivious_round(colours)
         if num_colours == before:
             stable = not folklore or _is_stable(colours, num_colours)
-            seed += 1  # only matters after a collision of 128 bits: other weights
+            seed += 1  # other weights, in case of a 128-bit collision
             continue
-        done, stable = done + 1, num_colours == colours.numel()  # all different: nothing left to split
+        done, stable = done + 1, num_colours == colours.numel()  # all colours differ: nothing left to split
         apart = until_apart and _histograms_differ(colours, num_colours)
     return Refinement(list(colours.cpu().numpy()), done, stable, done if apart else None)
 
 
 def _oblivious_round(pairs: Tensor) -> tuple[Tensor, int]:
-    """2-WL: a pair's colour, and the multisets of colours in the row and in the column that it stands in."""
+    """2-WL: the colour of a pair and the multisets of colours of its row and its column."""
     colours = pairs.numpy()
     both = np.concatenate([colours, colours.transpose(0, 2, 1)])
     rows = np.sort(both, axis=2).reshape(-1, colours.shape[2])
@@ -102,7 +102,7 @@ def _hashes(colours: Tensor, left: Tensor, right: Tensor, prime: int) -> Tensor:
     """``Σ_k left[Y_ik] right[Y_kj] mod prime``, ``[G, n, n]`` integers."""
     count, size = colours.shape[:2]
     result = torch.empty_like(colours)
-    for graphs in _blocks(count, 8 * size * size):  # many small graphs at a time, large ones singly
+    for graphs in _blocks(count, 8 * size * size):  # many small graphs at a time, or one large graph
         factor = right[colours[graphs]]
         for rows in _blocks(size, 8 * size * len(factor)):
             result[graphs, rows] = (left[colours[graphs, rows]] @ factor).remainder_(prime).to(torch.int64)
@@ -111,9 +111,9 @@ def _hashes(colours: Tensor, left: Tensor, right: Tensor, prime: int) -> Tensor:
 
 @functools.cache
 def _modulus(size: int) -> tuple[int, int]:
-    """The largest prime whose products are exact in double precision, and how many of them give 128 bits.
+    """The largest prime whose products are exact in double precision, and the number of products for 128 bits.
 
-    Weights lie in ``[-(p-1)/2, (p-1)/2]``: sums of n products stay below ``n p² / 4 ≤ 2^53``.
+    Weights are in ``[-(p-1)/2, (p-1)/2]``: sums of n products are below ``n p² / 4 ≤ 2^53``.
     """
     prime = math.isqrt(2**55 // max(size, 1))
     while not _is_prime(prime):
@@ -126,7 +126,7 @@ def _is_prime(number: int) -> bool:
 
 
 def _weights(num_colours: int, prime: int, seed: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Two independent random weights per colour, uniform modulo the prime; a function of name and seed alone."""
+    """Two independent random weights per colour, uniform modulo the prime; they depend on name and seed only."""
     generator = np.random.default_rng([seed, prime])
     half = prime // 2
     drawn = generator.integers(-half, half, size=(num_colours, 2), endpoint=True).astype(np.float64)
@@ -135,10 +135,10 @@ def _weights(num_colours: int, prime: int, seed: int, device: torch.device) -> t
 
 
 def _is_stable(colours: Tensor, num_colours: int) -> bool:
-    """Whether all pairs of a class see exactly the same multiset of joint colours, by comparing those multisets.
+    """Whether all pairs of a class have exactly the same multiset of joint colours, by comparing the multisets.
 
-    Rows i of a class must have the same multiset of colours, and columns j too. Where they have, a colour's rank within
-    its row or column says as much as its name, and the joint ranks fit into 32 bits, which sort much faster than 64.
+    The rows i of a class must have the same multiset of colours, and so must the columns j. Then the rank of a colour
+    within its row or column identifies it, and joint ranks fit into 32 bits, which sort much faster than 64 bits.
     """
     size = colours.size(-1)
     row_rank, row_kind = _ranks_in_rows(colours)
@@ -146,12 +146,12 @@ def _is_stable(colours: Tensor, num_colours: int) -> bool:
     flat = colours.reshape(-1)
     order = torch.argsort(flat, stable=True)
     repeated = torch.bincount(flat, minlength=num_colours)[flat[order]] > 1
-    pairs = order[repeated]  # by class; a pair alone in its class has nothing to be compared with
+    pairs = order[repeated]  # by class; classes of one pair need no comparison
     last: tuple[Tensor, Tensor] | None = None
     for block in _blocks(len(pairs), 8 * size):
         graph, i, j = torch.unravel_index(pairs[block], colours.shape)
         seen = row_rank[graph, i] * size + column_rank[graph, j]
-        on_cpu = seen.device.type == "cpu"  # numpy sorts by vector instructions
+        on_cpu = seen.device.type == "cpu"  # numpy's sort is vectorised
         seen = torch.from_numpy(np.sort(seen.numpy(), axis=1)) if on_cpu else seen.sort(dim=1).values
         seen = torch.cat([row_kind[graph, i, None], column_kind[graph, j, None], seen], dim=1)
         kinds = flat[pairs[block]]
@@ -165,7 +165,7 @@ def _is_stable(colours: Tensor, num_colours: int) -> bool:
 
 
 def _ranks_in_rows(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """Rank of each entry among the different ones of its row, ``[G, n, n]``, and a number for each row's multiset."""
+    """Rank of each entry among the distinct entries of its row, ``[G, n, n]``, and a number for each row's multiset."""
     size = matrices.size(-1)
     kind = torch.int32 if size * size < 2**31 else torch.int64
     in_order, order = matrices.sort(dim=2)

@@ -1,6 +1,6 @@
-"""Several graphs refined together, so that equal colours mean the same in all of them: where a test starts and ends.
+"""Joint refinement of several graphs, so that equal colours mean the same in all of them: input and result of a test.
 
-Letters: G graphs, N nodes of all of them, E arcs; tests on pairs take graphs of n nodes each.
+Letters: G graphs, N nodes and E arcs of all graphs; tests on pairs take graphs of n nodes each.
 """
 
 import itertools
@@ -15,14 +15,14 @@ from lrga.theory.labelled import Array, LabelledGraph
 
 @dataclass(frozen=True, eq=False)
 class JointGraphs:
-    """The disjoint union of graphs, labels numbered over all of them.
+    """The disjoint union of several graphs; labels are numbered jointly.
 
     Attributes:
-        graphs: What was joined.
-        node_ptr: ``[G + 1]`` first node of each graph.
-        colour: ``[N]`` number of each node's label, in the order of the labels.
-        num_labels: How many different node labels there are.
-        relations: ``[E]`` per graph, number of each arc's label, from 1 (0 stands for no arc).
+        graphs: The graphs.
+        node_ptr: ``[G + 1]``, the first node of each graph.
+        colour: ``[N]``, the number of each node's label, in the order of the labels.
+        num_labels: Number of distinct node labels.
+        relations: ``[E]`` per graph, the number of each arc's label, from 1 (0 means no arc).
         num_relations: One more than the largest of them.
     """
 
@@ -39,7 +39,7 @@ class JointGraphs:
 
 
 def join(graphs: Sequence[LabelledGraph]) -> JointGraphs:
-    """Numbers the labels of all graphs together; the numbers follow the order of the labels, not that of the nodes."""
+    """Numbers the labels of all graphs jointly, in the order of the labels (not of the nodes)."""
     check_same_label_types(graphs)
     node_ptr = np.cumsum([0, *(g.num_nodes for g in graphs)])
     arc_ptr = np.cumsum([0, *(len(g.source) for g in graphs)])
@@ -50,17 +50,17 @@ def join(graphs: Sequence[LabelledGraph]) -> JointGraphs:
 
 
 def check_same_label_types(graphs: Sequence[LabelledGraph]) -> None:
-    """All graphs have node labels of one width or none has; the same for edges."""
+    """Checks that all graphs have node labels of the same width or none has; the same for edges."""
     for what, labels, counts in (
         ("node", [g.node_labels for g in graphs], [g.num_nodes for g in graphs]),
         ("edge", [g.edge_labels for g in graphs], [len(g.source) for g in graphs]),
     ):
-        # A graph without a single node or edge cannot show what its labels would have been.
+        # A graph without nodes or edges has no label to check.
         widths = {0 if label is None else label.shape[1] for label, count in zip(labels, counts, strict=True) if count}
         if len(widths) > 1:
             said = " and ".join(f"{w} label{'s' * (w > 1)} per {what}" if w else "none" for w in sorted(widths))
             remedy = f"(--{what}-label none, in Python {what}_attribute=None)"
-            remedy = f"label the {what}s of all graphs alike, or leave the labels out {remedy}"
+            remedy = f"label the {what}s of all graphs in the same way, or ignore labels {remedy}"
             raise DTypeError(f"{what} labels of the same type in all graphs", f"graphs with {said}", remedy)
 
 
@@ -75,21 +75,21 @@ def _numbered(labels: Sequence[Array | None], total: int) -> tuple[Array, int]:
 
 
 def check_no_self_loops(graphs: Sequence[LabelledGraph], test: str) -> None:
-    """The pair (i, i) stands for node i in these tests, so that it cannot be an edge as well."""
+    """In these tests the pair (i, i) represents node i, so self-loops are an error."""
     for number, graph in enumerate(graphs):
         loops = graph.source[graph.source == graph.target]
         if len(loops):
             raise DataError(
-                f"graphs without self-loops for {test}, where the pair (i, i) stands for node i",
-                f"graph {number} with {len(loops)}, the first at node {loops[0]}",
-                "remove them, or say by a node label which nodes had one; 1-wl takes self-loops",
+                f"graphs without self-loops for {test}, where the pair (i, i) represents node i",
+                f"graph {number} with a self-loop at node {loops[0]} ({len(loops)} in total)",
+                "remove self-loops, or mark their nodes by a node label; 1-wl accepts self-loops",
             )
 
 
 def pair_types(joint: JointGraphs) -> tuple[Array, int]:
-    """Number of the isomorphism type of every pair, ``[G, n, n]``, and how many types there are.
+    """Number of the isomorphism type of every pair, ``[G, n, n]``, and the number of types.
 
-    Two pairs (i, j) have the same type when i = j in both or neither, their nodes have the same labels in this order,
+    Two pairs (i, j) have the same type if i = j in both or neither, their nodes have the same labels in this order,
     and the arcs i → j and j → i have the same labels, or are both missing.
     """
     size = joint.graphs[0].num_nodes
@@ -105,7 +105,7 @@ def pair_types(joint: JointGraphs) -> tuple[Array, int]:
 
 
 def _number(values: Array) -> tuple[Array, int]:
-    """Replaces values by their rank among the different ones."""
+    """Replaces values by their rank among the distinct values."""
     different, rank = np.unique(values, return_inverse=True)
     return rank.reshape(values.shape).astype(np.int64), len(different)
 
@@ -115,11 +115,11 @@ class Colouring:
     """Colours of the nodes or pairs of one graph.
 
     Attributes:
-        test: Name of the test that made it.
-        colours: ``[N]`` for 1-WL, ``[N, N]`` for 2-WL and 2-FWL. Names are shared by all graphs refined together and do
+        test: Name of the test.
+        colours: ``[N]`` for 1-WL, ``[N, N]`` for 2-WL and 2-FWL. Graphs that are refined together share names, which do
             not depend on the order of the nodes: isomorphic graphs have equal histograms.
         rounds: Rounds that changed the partition of all graphs refined together.
-        stable: Whether one more round would change nothing; ``False`` when cut short.
+        stable: Whether one more round would change nothing; ``False`` if ``rounds`` stopped it early.
     """
 
     test: str
@@ -129,7 +129,7 @@ class Colouring:
 
     @property
     def histogram(self) -> dict[int, int]:
-        """How often each colour occurs."""
+        """Number of occurrences of each colour."""
         names, counts = np.unique(self.colours, return_counts=True)
         return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
@@ -143,7 +143,7 @@ class Refinement:
     """Colours of several graphs refined together.
 
     Attributes:
-        colours: Per graph.
+        colours: The colours of each graph.
         rounds: Rounds that changed the partition.
         stable: Whether the partition is stable.
         apart_after: The round after which the first two graphs had different histograms (0: before the first), or

@@ -1,16 +1,16 @@
-"""1-WL, the colour refinement of nodes, in time that follows what changes.
+"""1-WL, the colour refinement of nodes; the time of a round depends on the nodes that change.
 
-In a round each node's new colour names its old colour and the multiset of its neighbours' colours (with the labels of
-the edges). Two facts make it fast and exact:
+In a round, the new colour of a node consists of its old colour and the multiset of its neighbours' colours (with the
+labels of the edges). Two facts make this fast and exact:
 
-- When a class splits, one part keeps the name. So a round looks only at the nodes that see a renamed node: the others
-  see what they saw before, and no name that is new.
-- Multisets are told apart by sums of two 64-bit mixing functions, 128 bits in all. A difference of hashes is a
-  difference of multisets, so a collision could only hide one; hence the colouring that comes out stable is compared
-  with the exact sorted multisets once, at the end. The coarsest stable colouring is unique: one that is stable and has
-  come from refining is the right one, and no collision decides a verdict.
+- When a class splits, one part keeps the name. A round therefore processes only nodes with a renamed neighbour; for the
+  others nothing has changed.
+- Multisets are hashed by sums of two 64-bit mixing functions, 128 bits in total. Different hashes imply different
+  multisets, so a collision could only hide a difference. Therefore the final colouring is verified once with the exact
+  sorted multisets. The coarsest stable colouring is unique, so a stable colouring that results from refinement is
+  correct, and verdicts do not depend on collisions.
 
-Names never depend on the order of the nodes: hashes are fixed functions of names, and new names follow their order.
+Names do not depend on the order of the nodes: hashes are fixed functions of names, and new names follow their order.
 
 Letters: G graphs, N nodes of all of them, E views (a node and one it is adjacent to, by an arc in either direction).
 """
@@ -33,7 +33,7 @@ def refine_nodes(
 
     Args:
         graphs: Graphs with labels of the same types.
-        rounds: At most so many rounds; until stable by default.
+        rounds: Maximum number of rounds; until stable by default.
         until_apart: Stop as soon as the histograms of the first two graphs differ.
     """
     _check_memory(graphs)
@@ -46,11 +46,11 @@ def refine_nodes(
     while not (apart or stable) and (rounds is None or done < rounds):
         if not partition.refine(views):
             stable = partition.is_stable(views)
-            if not stable:  # a collision of 128 bits: look at everything again, with other mixing functions
+            if not stable:  # a 128-bit collision: repeat with other mixing functions
                 partition.start_afresh()
             continue
         done, stable = done + 1, partition.is_discrete
-        # What kept its name is balanced between the graphs if and only if all that was renamed is.
+        # Classes that kept their name are balanced between the graphs if and only if the renamed ones are.
         apart = until_apart and _unbalanced(partition.colour[partition.renamed], partition.renamed < boundary)
     ends = zip(joint.node_ptr[:-1], joint.node_ptr[1:], strict=True)
     return Refinement([partition.colour[a:b] for a, b in ends], done, stable, done if apart else None)
@@ -58,13 +58,13 @@ def refine_nodes(
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """Row v lists the nodes that v is adjacent to, each with its relation, in CSR form.
+    """Neighbours in CSR form: row v lists the nodes adjacent to v and their relations.
 
     Attributes:
-        ptr: ``[N + 1]`` first view of each row.
-        seen: ``[E]`` the other node.
-        relation: ``[E]`` number of the relation of v to the other: the label of their edge or, where a graph is
-            directed, those of the arcs to the other and back (0: no arc).
+        ptr: ``[N + 1]``, the first view of each row.
+        seen: ``[E]``, the neighbour.
+        relation: ``[E]``, the number of the relation: the label of the edge or, if a graph is directed, the labels of
+            the arcs in both directions (0: no arc).
         num_relations: One more than the largest relation.
     """
 
@@ -74,7 +74,7 @@ class Views:
     num_relations: int
 
     def rows(self, nodes: Array) -> tuple[Array, Array]:
-        """Positions of the views of several rows, one after another, and the length of each row."""
+        """Positions of the views of several rows, concatenated, and the length of each row."""
         length = self.ptr[nodes + 1] - self.ptr[nodes]
         return ranges(self.ptr[nodes], length), length
 
@@ -87,7 +87,7 @@ def ranges(start: Array, length: Array) -> Array:
 
 
 def views_of(joint: JointGraphs) -> Views:
-    """Views of all graphs; as soon as one of them is directed, relations tell the arc out from the arc in."""
+    """Views of all graphs. If one of them is directed, relations distinguish outgoing and incoming arcs."""
     directed = not all(g.symmetric for g in joint.graphs)
     rows, seen, relations = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for graph, first, label in zip(joint.graphs, joint.node_ptr[:-1], joint.relations, strict=True):
@@ -115,14 +115,14 @@ def _both_directions(
 
 
 class _Partition:
-    """The classes of nodes while they are refined.
+    """The classes of nodes during refinement.
 
     Attributes:
-        colour: ``[N]`` class of each node.
-        size: ``[N]`` nodes of each class, 0 for names not yet given.
-        num_classes: Names given.
-        renamed: Nodes renamed in the last round, all at first.
-        seed: Which mixing functions are used.
+        colour: ``[N]``, the class of each node.
+        size: ``[N]``, the number of nodes of each class, 0 for unused names.
+        num_classes: Number of used names.
+        renamed: Nodes renamed in the last round; initially all.
+        seed: Seed of the mixing functions.
     """
 
     def __init__(self, colour: Array, num_classes: int) -> None:
@@ -132,14 +132,14 @@ class _Partition:
 
     @property
     def is_discrete(self) -> bool:
-        """Every node has a colour of its own: nothing is left to split."""
+        """Whether every node has its own colour: nothing is left to split."""
         return self.num_classes == len(self.colour)
 
     def start_afresh(self) -> None:
         self.renamed, self.seed = np.arange(len(self.colour)), self.seed + 1
 
     def refine(self, views: Views) -> bool:
-        """One round; whether any class was split."""
+        """Runs one round; returns whether any class was split."""
         nodes = self._observers(views)
         if not len(nodes):
             return False
@@ -149,7 +149,7 @@ class _Partition:
         differs = _differs(self.colour[nodes]) | _differs(first[order]) | _differs(second[order])
         head, part = np.flatnonzero(differs), np.cumsum(differs) - 1
         part_size, owner = np.diff(np.append(head, len(nodes))), self.colour[nodes[head]]  # the class of each part
-        # Members that see no renamed node keep the name; without such the largest part does, of equal ones the first.
+        # Members without a renamed neighbour keep the name; if there are none, the (first) largest part does.
         by_size = np.lexsort((-part_size, owner))
         largest = by_size[_differs(owner[by_size])]
         complete = np.add.reduceat(part_size, np.flatnonzero(_differs(owner))) == self.size[owner[largest]]
@@ -165,13 +165,13 @@ class _Partition:
         return len(self.renamed) > 0
 
     def _observers(self, views: Views) -> Array:
-        """The nodes that see a renamed one, or simply all where these are many; not those alone in their class."""
+        """Nodes with a renamed neighbour (or all nodes, if these are many), except nodes alone in their class."""
         many = 4 * len(self.renamed) > len(self.colour)
         nodes = np.arange(len(self.colour)) if many else np.unique(views.seen[views.rows(self.renamed)[0]])
         return nodes[self.size[self.colour[nodes]] > 1]
 
     def _hashes(self, views: Views, nodes: Array) -> list[Array]:
-        """Two hashes of the multiset that each node sees; 0 for a node without neighbours."""
+        """Two hashes of the multiset of each node's neighbours; 0 for a node without neighbours."""
         symbol, length = self._seen(views, nodes)
         sees = length > 0
         starts = (np.cumsum(length) - length)[sees]
@@ -181,18 +181,18 @@ class _Partition:
         return hashes
 
     def _seen(self, views: Views, nodes: Array) -> tuple[Array, Array]:
-        """What the nodes see, one after another, as numbers of colour and relation, and how much each of them sees."""
+        """The (colour, relation) numbers of the nodes' neighbours, concatenated, and the number for each node."""
         at, length = views.rows(nodes)
         return self.colour[views.seen[at]] * views.num_relations + views.relation[at], length
 
     def is_stable(self, views: Views) -> bool:
-        """Whether all nodes of a class see exactly the same multiset, by comparing the multisets themselves."""
+        """Whether all nodes of a class have exactly the same multiset of neighbours, by comparing the multisets."""
         nodes = np.flatnonzero(self.size[self.colour] > 1)
         symbol, length = self._seen(views, nodes)
         row = np.repeat(np.arange(len(nodes)), length)
         symbol = symbol[np.lexsort((symbol, row))]
         _, example, owner = np.unique(self.colour[nodes], return_index=True, return_inverse=True)
-        example = example[owner]  # a node of the same class, for each node
+        example = example[owner]  # a representative of each node's class
         if not np.array_equal(length, length[example]):
             return False
         start = np.cumsum(length) - length
@@ -200,7 +200,7 @@ class _Partition:
 
 
 def _differs(values: Array) -> Array:
-    """Where a sorted array differs from the entry before; the first always does."""
+    """Where an entry of a sorted array differs from the previous one; true for the first."""
     differs = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=differs[1:])
     return differs

@@ -1,4 +1,4 @@
-"""Which tests tell which graphs apart.
+"""Which tests distinguish which graphs.
 
 Example:
     >>> import lrga
@@ -29,12 +29,12 @@ TESTS = ("1-wl", "2-wl", "2-fwl")
 
 @dataclass(frozen=True)
 class Comparison:
-    """Verdict of one test on two graphs.
+    """The verdict of one test on two graphs.
 
     Attributes:
         test: Its name.
         distinguished: Whether the test distinguishes them.
-        rounds: Rounds until their histograms differed (0: they did before the first), or until both were stable.
+        rounds: Number of rounds until their histograms differ (0: before the first round), or until both are stable.
     """
 
     test: str
@@ -53,15 +53,15 @@ def distinguishes(
     directed: bool | None = None,
     device: torch.device | str = "cpu",
 ) -> bool:
-    """Whether a test distinguishes two graphs; ``False`` for isomorphic graphs, in any order of their nodes.
+    """Whether a test distinguishes two graphs; ``False`` for isomorphic graphs.
 
     Args:
-        a, b: Each a PyG ``Data``, a networkx graph, a list of edges, or what :func:`lrga.theory.as_graph` returned.
+        a, b: The graphs: PyG ``Data``, networkx graphs, lists of edges, or results of :func:`lrga.theory.as_graph`.
         test: ``"1-wl"``, ``"2-wl"`` (oblivious) or ``"2-fwl"``.
-        num_nodes: For edge lists: the number of nodes, one for both or one each.
-        node_labels, edge_labels: A pair, the labels of a and those of b.
-        directed: Whether the edges have a direction; see :func:`lrga.theory.as_graph`.
-        device: Where 2-FWL runs.
+        num_nodes: For edge lists: the number of nodes, one number for both graphs or a pair.
+        node_labels, edge_labels: A pair: the labels of a and the labels of b.
+        directed: Whether the edges are directed; see :func:`lrga.theory.as_graph`.
+        device: Device for 2-FWL.
 
     Example:
         >>> distinguishes([(0, 1)], [(0, 1)], node_labels=([6, 8], [6, 6]))
@@ -111,10 +111,10 @@ def refine(
     rounds: int | None = None,
     device: torch.device | str = "cpu",
 ) -> list[Colouring]:
-    """Stable colourings of several graphs, refined together: equal names are equal colours in all of them.
+    """Stable colourings of several graphs, refined together: equal names mean equal colours in all of them.
 
-    Graphs of different sizes share names under 1-WL only; under the other tests they have no colour in common (the
-    number of nodes is seen in the first round), and each size is refined by itself.
+    Graphs of different sizes share names under 1-WL only. Under the other tests they have no colour in common, because
+    the first round sees the number of nodes, so each size is refined separately.
 
     Args:
         graphs: Graphs with labels of the same types.
@@ -154,7 +154,7 @@ def stable_colouring(
     rounds: int | None = None,
     device: torch.device | str = "cpu",
 ) -> Colouring:
-    """The stable colouring of one graph, with its histogram and number of rounds; options as for :func:`refine`.
+    """The stable colouring of one graph, with histogram and number of rounds; the options are those of :func:`refine`.
 
     Example:
         >>> colouring = stable_colouring([(0, 1), (1, 2), (2, 3)], "1-wl")
@@ -197,24 +197,24 @@ def check_test(test: str) -> str:
 def _refine(graphs: Sequence[LabelledGraph], test: str, *, device: torch.device | str, **options: Any) -> Refinement:
     if test == "1-wl":
         return refine_nodes(graphs, **options)
-    # 2-FWL alone has work that a GPU would speed up
+    # only 2-FWL benefits from a GPU
     return refine_pairs(graphs, test, device=device if test == "2-fwl" else "cpu", **options)
 
 
 def read_named_graphs(paths: Sequence[Path], **options: Any) -> list[tuple[str, LabelledGraph]]:
-    """All graphs of the files, named by file and, where a file has several, by number; options as ``read_graphs``."""
+    """All graphs of the files, named by file and, if a file has several, by number; options of ``read_graphs``."""
     found: list[tuple[str, LabelledGraph]] = []
     for path in paths:
         graphs = read_graphs(path, **options)
         names = [str(path)] if len(graphs) == 1 else [f"{path}:{number}" for number in range(1, len(graphs) + 1)]
         found += zip(names, graphs, strict=True)
     if len(found) < 2:
-        raise OptionError("two graphs or more", f"{len(found)} in {len(paths)} file(s)", "name another file")
+        raise OptionError("two graphs or more", f"{len(found)} in {len(paths)} file(s)", "pass another file")
     return found
 
 
 def chosen_tests(name: str) -> tuple[str, ...]:
-    """The tests that a name stands for: itself, or every test for ``"all"``."""
+    """The tests selected by a name: the test itself, or all tests for ``"all"``."""
     return TESTS if name == "all" else (check_test(name),)
 
 
@@ -225,11 +225,11 @@ def verdict_report(
     device: torch.device | str = "cpu",
     on_start: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """What the tests say, ready for JSON.
+    """The verdicts as JSON values.
 
     Returns:
-        ``graphs``: name, nodes and edges of each; ``tests``: for each test its ``matrix`` of verdicts and the
-        ``classes`` of graphs that it takes for the same, and for two graphs ``distinguished`` and ``rounds`` too.
+        ``graphs``: name, nodes and edges of each graph; ``tests``: for each test its ``matrix`` of verdicts and the
+        ``classes`` of graphs that it does not distinguish; for two graphs also ``distinguished`` and ``rounds``.
     """
     report: dict[str, Any] = {
         "graphs": [

@@ -1,1 +1,1 @@
-"""What happens beside training: progress, TensorBoard, checks for NaN."""
+"""Callbacks during training: progress, TensorBoard, checks for NaN."""

@@ -1,4 +1,4 @@
-"""Callbacks, and what they are told about a run."""
+"""Callbacks, and the facts about a run that they receive."""
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -23,18 +23,18 @@ class RunFacts:
     graphs: dict[str, int]
     device: str
     folder: Path | None
-    epoch: int  # completed before this start
-    batch: int  # of the next epoch, done before this start
-    batches: int  # of one epoch
+    epoch: int  # epochs completed before this start
+    batch: int  # batches of the next epoch completed before this start
+    batches: int  # batches per epoch
     unit: str = "graphs"  # what `graphs` counts
-    notes: tuple[str, ...] = ()  # what one should know of the data
+    notes: tuple[str, ...] = ()  # notes on the data
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpochRecord:
-    """One epoch: a line of ``metrics.jsonl``. Metrics are as the task reports them (accuracies in percent).
+    """One epoch: a line of ``metrics.jsonl``. Metrics are in the units of the task (accuracies in percent).
 
-    ``numbers`` holds whatever else was logged, by name (:meth:`lrga.training.Trainer.log`).
+    ``numbers`` holds other logged values by name (:meth:`lrga.training.Trainer.log`).
     """
 
     epoch: int
@@ -50,16 +50,16 @@ class EpochRecord:
     numbers: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; ``numbers`` only where there are any."""
+        """JSON values; without ``numbers`` if there are none."""
         return {key: value for key, value in asdict(self).items() if key != "numbers" or value}
 
     @classmethod
     def from_json(cls, values: Any) -> "EpochRecord":
-        """What :meth:`to_json` wrote; refused where it is not the numbers of an epoch."""
+        """Reads the values of :meth:`to_json`; raises an error if they are not the numbers of an epoch."""
         plain = {key: v for key, v in values.items() if key != "numbers"} if isinstance(values, dict) else values
         made, numbers = read_fields(cls, plain, "an epoch"), values.get("numbers", {})
         if not isinstance(numbers, dict) or not all(map(is_number, numbers.values())):
-            raise OptionError("numbers by name in an epoch", repr(numbers)[:80], "restore what was written")
+            raise OptionError("numbers by name in an epoch", repr(numbers)[:80], "restore the file")
         return replace(made, numbers=numbers)
 
 
@@ -73,13 +73,13 @@ class Callback:
         """A message about the run."""
 
     def on_batch_end(self, epoch: int, batch: int, batches: int) -> None:
-        """``batch`` of ``batches`` of epoch ``epoch`` (from 1) are done; epoch 0 is a stage that prepares another."""
+        """``batch`` of ``batches`` of epoch ``epoch`` (from 1) are done; epoch 0 is a preparatory stage."""
 
     def on_evaluation_start(self, epoch: int) -> None:
         """The training part of an epoch is over."""
 
     def on_evaluation_end(self, trainer: "Trainer") -> None:
-        """An epoch is evaluated but not yet recorded: ``trainer.log(name, value)`` adds numbers to its record."""
+        """An epoch is evaluated but not yet recorded; ``trainer.log(name, value)`` adds values to its record."""
 
     def on_epoch_end(self, record: EpochRecord) -> None:
         """An epoch is evaluated and recorded."""
@@ -95,17 +95,17 @@ class Callback:
 
 
 class Checkpointer:
-    """Saves a run and decides when it pauses; this one does neither."""
+    """Saves a run and decides when it pauses; this base class does neither."""
 
     def pause(self, trainer: "Trainer") -> str | None:
-        """Called before every batch: why to pause, ``None`` to go on."""
+        """Called before every batch; returns the reason to pause, or ``None`` to continue."""
         return None
 
     def log(self, text: str, facts: dict[str, Any]) -> None:
-        """Which loop trains, in words and as JSON values."""
+        """Receives the training loop in use, in words and as JSON values."""
 
     def end_epoch(self, trainer: "Trainer", record: EpochRecord | None) -> None:
-        """Called after every epoch, with its record where the stage is evaluated."""
+        """Called after every epoch, with its record if the stage is evaluated."""
         self.save(trainer)
 
     def save(self, trainer: "Trainer") -> None:

@@ -1,7 +1,7 @@
-"""Stops a run whose loss is no longer finite, and says where it broke.
+"""Stops a run when its loss is not finite, and reports where NaN or infinity first appears.
 
-On a CPU every loss is looked at before it does harm. On a GPU looking means waiting, so it is done now and then; the
-epoch is then repeated from a copy taken at its start, looking at every loss, to find the batch and the layer.
+On a CPU every loss is checked before the optimiser's step. On a GPU a check synchronises, so it is done only every few
+batches; on failure the epoch is repeated from a copy of its start, with a check of every loss, to find batch and layer.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from lrga.training.runs.checkpoint import capture, restore
 if TYPE_CHECKING:
     from lrga.training.trainer import Trainer
 
-CHECK_EVERY = 50  # batches between two looks on a GPU
+CHECK_EVERY = 50  # batches between two checks on a GPU
 OVERFLOW = "finite outputs of every layer and a loss that overflows"
 
 
@@ -34,18 +34,18 @@ class Guard:
         self._random: dict[str, Tensor] = {}
 
     def begin(self) -> None:
-        """An epoch begins, or goes on."""
+        """Call when an epoch starts or resumes."""
         if self.every > 1:
             parts, state = capture(self.trainer)
             self._start = {part: {k: v.clone() for k, v in own.items()} for part, own in parts.items()}, state
 
     def before(self, batch: Any) -> None:
-        """A batch is about to be run."""
+        """Call before a batch."""
         if self.every == 1:
             self._batch, self._random = batch, random_states(self.trainer.device)
 
     def check(self, loss: Tensor) -> None:
-        """The loss of the batch, before the optimiser's step."""
+        """Checks the loss of a batch before the optimiser's step."""
         if self.every == 1:
             if not _is_finite(loss):
                 self._give_up()
@@ -55,21 +55,21 @@ class Guard:
             self._replay(number)
 
     def check_sum(self) -> None:
-        """The sum of the losses after a captured step."""
+        """Checks the sum of the losses after a captured step."""
         if self._is_due(number := self.trainer.batch) and not _is_finite(self.trainer.problem.total_loss()):
             self._replay(number)
 
     def is_finite(self) -> bool:
-        """Whether the losses of the epoch so far are finite; a GPU is waited for."""
+        """Whether the losses of the epoch so far are finite; this synchronises a GPU."""
         return self.every == 1 or _is_finite(self.trainer.problem.total_loss())
 
     def check_now(self) -> None:
-        """The sum of the losses before training pauses."""
+        """Checks the sum of the losses before training pauses."""
         if not self.is_finite():
             self._replay(self.trainer.batch)
 
     def check_evaluation(self, loss: float, split: str) -> None:
-        """The mean loss of an evaluation."""
+        """Checks the mean loss of an evaluation."""
         if math.isfinite(loss):
             return
         where = f"a finite loss in evaluating {split!r} after epoch {self.trainer.epoch + 1}"
@@ -92,7 +92,7 @@ class Guard:
         batches = trainer.problem.epoch_batches(trainer.epoch, trainer.batch)
         for batch in itertools.islice(batches, last - trainer.batch):
             trainer.step(batch)
-        got = "all finite when the epoch was repeated, with sums in another order and other random numbers"
+        got = "finite losses when the epoch was repeated, with another order of sums and other random numbers"
         self._refuse(f"finite losses in epoch {trainer.epoch + 1} up to batch {last}", got)
 
     def _refuse(self, where: str, got: str | None) -> NoReturn:
@@ -100,10 +100,10 @@ class Guard:
 
 
 def first_non_finite(model: nn.Module, run: Callable[[], Any], inputs: Mapping[str, Tensor | None]) -> str | None:
-    """Says where NaN or infinity first appears when ``run`` calls ``model``, in the mode it is in.
+    """Reports where NaN or infinity first appears when ``run`` calls ``model``, in its current mode.
 
-    ``None`` where ``inputs`` (by name) and the outputs of all modules, innermost first, are finite. What is random is
-    drawn anew: set the random states before.
+    ``None`` if ``inputs`` (by name) and the outputs of all modules, innermost first, are finite. To repeat a random
+    pass, restore the random states before the call.
     """
     for name, values in inputs.items():
         if not _is_finite(values):
@@ -114,7 +114,7 @@ def first_non_finite(model: nn.Module, run: Callable[[], Any], inputs: Mapping[s
         def hook(module: nn.Module, _: Any, output: Any) -> None:
             if not found and not _is_finite(output):
                 bad = [key for key, value in module.named_parameters(recurse=False) if not _is_finite(value)]
-                because = f", whose {' and '.join(bad)} already are" if bad else ""
+                because = f"; parameters that are not finite: {' and '.join(bad)}" if bad else ""
                 found.append(
                     f"NaN or infinity first in the output of layer {name!r} ({type(module).__name__}){because}"
                 )
@@ -129,12 +129,12 @@ def first_non_finite(model: nn.Module, run: Callable[[], Any], inputs: Mapping[s
         for hook in hooks:
             hook.remove()
     if not found and not _is_finite(output):
-        found.append("NaN or infinity in the output of the model, of none of its layers")
+        found.append("NaN or infinity in the output of the model, but in none of its layers")
     return found[0] if found else None
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether all numbers of a tensor, or of tensors in a tuple or list, are finite; anything else is."""
+    """Whether all values of a tensor, or of tensors in a tuple or list, are finite; other objects count as finite."""
     if isinstance(value, Tensor):
         return not value.is_floating_point() or bool(value.isfinite().all())
     return all(map(_is_finite, value)) if isinstance(value, tuple | list) else True

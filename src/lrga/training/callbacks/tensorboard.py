@@ -1,4 +1,4 @@
-"""Curves for TensorBoard, an extra."""
+"""Logging for TensorBoard (an optional extra)."""
 
 from pathlib import Path
 from typing import Any
@@ -8,15 +8,15 @@ from lrga.training.callbacks.base import Callback, EpochRecord, RunFacts
 
 
 class TensorBoardLog(Callback):
-    """Writes loss, metric and learning rate of every epoch below ``RUN/tensorboard``.
+    """Writes loss, metric and learning rate of every epoch to ``RUN/tensorboard``.
 
-    A run that is continued goes on in the same curves; what a lost epoch wrote is not shown.
+    A resumed run continues the same curves; values of lost epochs are not shown.
     """
 
     def __init__(self) -> None:
         self._writer: Any = None
         self._metric = ""
-        _writer_class()  # missing packages are told of before hours of training
+        _writer_class()  # reports a missing package before training starts
 
     def on_start(self, facts: RunFacts) -> None:
         folder = (facts.folder or Path("runs")) / "tensorboard"

@@ -1,4 +1,4 @@
-"""Progress on stderr: a line for an epoch, and on a terminal one that moves with the batches."""
+"""Progress on stderr: one line per epoch and, on a terminal, a line that updates with the batches."""
 
 import sys
 import time
@@ -8,14 +8,14 @@ from lrga.errors import visible
 from lrga.tasks.task import number_format
 from lrga.training.callbacks.base import Callback, EpochRecord, RunFacts
 
-LINE_SECONDS = 2.0  # between two lines of epochs
-BATCH_LINE_SECONDS = 30.0  # between two lines within an epoch
-MOVING_LINE_SECONDS = 0.1  # the same of the line that moves on a terminal
+LINE_SECONDS = 2.0  # seconds between two epoch lines
+BATCH_LINE_SECONDS = 30.0  # seconds between two lines within an epoch
+MOVING_LINE_SECONDS = 0.1  # seconds between two updates of the line on a terminal
 _ERASE = "\r\x1b[K"
 
 
 def time_left(done: int, total: int, seconds: float) -> str:
-    """What is left of ``total`` epochs at most, given the ``seconds`` that ``done`` took; the schedule may end sooner.
+    """The time left for at most ``total`` epochs, if ``done`` took ``seconds``; the schedule may end earlier.
 
     Example:
         >>> time_left(10, 1000, 20.0)
@@ -39,7 +39,7 @@ def epoch_line(record: EpochRecord, facts: RunFacts) -> str:
 
 
 class ProgressDisplay(Callback):
-    """A line for an epoch, at most every two seconds; for the first and the last always. All begin with ``label``."""
+    """Prints a line per epoch, at most every two seconds, always for the first and last. Lines begin with ``label``."""
 
     def __init__(self, label: str = "") -> None:
         self._label = f"{label}: " if label else ""

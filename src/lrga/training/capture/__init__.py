@@ -1,1 +1,1 @@
-"""Training steps recorded as CUDA graphs and replayed."""
+"""Training steps captured as CUDA graphs and replayed."""

@@ -1,8 +1,8 @@
-"""The sizes that batches are padded to: a few, so that a rare large batch makes no other one slow.
+"""The few sizes that batches are padded to, so that a rare large batch does not slow down the others.
 
-Which size a batch takes follows from the batch alone: a run that is continued does what it would have done.
+The size depends only on the batch, so a resumed run makes the same choices.
 
-Letters: B graphs of a batch, S batches.
+Letters: B graphs in a batch, S batches.
 """
 
 from collections.abc import Iterable
@@ -14,16 +14,16 @@ from torch import Tensor
 
 from lrga.data.packed.padded import Capacity, PaddedGraphs
 
-QUANTILES = (0.4, 0.8, 1.0)  # of the batches that fit into each size
-NODES, EDGES = 64, 256  # multiples of which sizes are
-MERGE_RATIO = 1.05  # sizes that differ by less are one: each is recorded, and costs time and memory
-MIN_SPARE_NODES = 32  # at least; padding edges are spread over them
-_SIMULATED = 2000  # batches
+QUANTILES = (0.4, 0.8, 1.0)  # fractions of the batches that fit into each size
+NODES, EDGES = 64, 256  # sizes are multiples of these
+MERGE_RATIO = 1.05  # sizes closer than this are merged, because each captured size takes time and memory
+MIN_SPARE_NODES = 32  # padding edges are spread over these nodes
+_SIMULATED = 2000  # number of simulated batches
 
 
 @dataclass(frozen=True)
 class Work:
-    """A batch to be run: which graphs, in which capacity, and how many predictions of them count."""
+    """A batch to run: its graphs, its capacity, and the number of predictions that count."""
 
     graphs: Tensor  # [B] on the device
     capacity: Capacity
@@ -36,9 +36,9 @@ class Batches:
     Args:
         padded: The set.
         batch_size: B.
-        level: Of the predictions.
-        shuffled: Whether batches come in random orders, so that capacities follow from simulated ones, or in the order
-            of the set.
+        level: Level of the predictions.
+        shuffled: Whether the order of graphs is random, so that capacities come from simulated orders, or that of the
+            set.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -67,7 +67,7 @@ class Batches:
         self._steps = (_up(largest.nodes // 16, NODES), _up(largest.edges // 16, EDGES))
 
     def of(self, order: Tensor) -> list[Work]:
-        """The batches of the graphs ``order`` (on the CPU), one after the other; the last is filled up with nothing."""
+        """The batches of the graphs ``order`` (on the CPU); the last one is filled up with empty graphs."""
         rows = self._rows(order.numpy())
         on_device = torch.from_numpy(rows).to(self.padded.device, non_blocking=True)
         totals = self._totals(rows).tolist()
@@ -77,7 +77,7 @@ class Batches:
         ]
 
     def choose(self, nodes: int, edges: int) -> Capacity:
-        """The smallest capacity that holds so many; where none of the usual ones does, one of its own."""
+        """The smallest capacity that fits; if none of the usual ones does, a separate one."""
         for capacity in self.capacities:
             if capacity.holds(nodes, edges):
                 return capacity
@@ -97,7 +97,7 @@ class Batches:
         return self._distinct(_up(int(np.ceil(nodes)) + MIN_SPARE_NODES, NODES), _up(int(np.ceil(edges)), EDGES))
 
     def _distinct(self, nodes: int, edges: int) -> Capacity:
-        """Numbers of nodes, edges and graphs that differ: a number of rows then says which of them the rows are."""
+        """Makes the numbers of nodes, edges and graphs distinct, so that the number of rows identifies the level."""
         while nodes == self.batch_size + 1:
             nodes += NODES
         while edges in (nodes, self.batch_size + 1):

@@ -1,11 +1,11 @@
-"""A piece of training as a CUDA graph: recorded once, then replayed at the cost of one launch.
+"""Training steps as CUDA graphs: captured once, then replayed with a single launch.
 
-On a CPU there is nothing to record: the same function is called. What is recorded may neither read a value nor allocate
-memory that is not its own; random numbers are fresh at every replay, for the graph advances the generators it knows.
+On a CPU the function is simply called. A captured step must not read values on the host and must not allocate memory
+outside the graph's pool. Random numbers differ in every replay, because the graph advances its registered generators.
 
-The scratch memory of matrix products belongs to the stream on which they are recorded, and goes when a graph of that
-stream does. Graphs that are replayed at the same time, or that live longer than others, are therefore recorded on
-streams of their own (:func:`recording_stream`): sharing it, products wait for each other's counters for ever.
+The workspace of matrix products belongs to the stream of the capture and is freed with a graph of that stream. Graphs
+that are replayed concurrently, or that live longer than others, must therefore be captured on separate streams
+(:func:`recording_stream`): with a shared workspace, products could wait for each other's counters forever.
 """
 
 import inspect
@@ -13,6 +13,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,18 +25,18 @@ from lrga.training.determinism import random_states, restore_random_states
 if TYPE_CHECKING:
     from lrga.training.trainer import Trainer
 
-WARM_UPS = 1  # runs before the rehearsal: kernels are compiled, libraries make their workspaces
+WARM_UPS = 1  # runs before the checked run: kernels are compiled, libraries allocate workspaces
 
 
 class Captured:
-    """A function without arguments that acts on memory of one device; tensors that it returns stay where they are.
+    """A function without arguments on one device; the tensors that it returns keep their memory addresses.
 
     Args:
-        function: What to run.
-        stream: Where it is recorded; ``None`` on a CPU.
-        snapshot: Called before the first run; what it returns brings everything back to where it was.
-        pool: Memory shared with other graphs that are replayed one after the other (``torch.cuda.graph_pool_handle``).
-        generators: Sources of randomness beside PyTorch's own, on that device.
+        function: The function to capture.
+        stream: Stream of the capture; ``None`` on a CPU.
+        snapshot: Called before the first run; returns a function that restores the state.
+        pool: Memory pool shared with other graphs that are replayed sequentially (``torch.cuda.graph_pool_handle``).
+        generators: Generators on this device other than PyTorch's default generator.
 
     Example:
         >>> total = torch.zeros(())
@@ -75,20 +76,20 @@ class Captured:
             self._result = function()
 
     def __call__(self) -> Any:
-        """Runs it once; returns its result."""
+        """Runs the function once and returns its result."""
         if self._graph is None:
             return self._function()
         self._graph.replay()
         return self._result
 
     def close(self) -> None:
-        """Gives the recording's memory back; it must not be run again."""
+        """Frees the memory of the graph; it must not be run again."""
         if self._graph is not None:
             self._graph.reset()
 
 
 def recording_stream(device: torch.device) -> torch.cuda.Stream | None:
-    """Where a run's steps are recorded: on the stream that it has for itself, else on a new one; a CPU has none."""
+    """The stream for captures: the current stream if it is not the default one, else a new one; ``None`` on a CPU."""
     if device.type != "cuda":
         return None
     here = torch.cuda.current_stream(device)
@@ -97,9 +98,9 @@ def recording_stream(device: torch.device) -> torch.cuda.Stream | None:
 
 @contextmanager
 def no_waiting() -> Iterator[None]:
-    """Refuses what waits for the GPU: such a step is found out here, for a recording that it breaks leaves traces."""
+    """Raises an error if code synchronises the GPU, before a capture, because a failed capture leaves traces."""
     before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings():  # PyTorch says once per process that it does not find everything that waits
+    with warnings.catch_warnings():  # PyTorch warns once per process that this check is incomplete
         warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype feature")
         torch.cuda.set_sync_debug_mode("error")
     try:
@@ -109,14 +110,10 @@ def no_waiting() -> Iterator[None]:
 
 
 def snapshot_of(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    scaler: torch.amp.GradScaler,
-    others: Sequence[Tensor],
-    device: torch.device,
-    generators: Sequence[torch.Generator] = (),
+    trainer: "Trainer", others: Sequence[Tensor], generators: Sequence[torch.Generator] = ()
 ) -> Callable[[], None]:
-    """Remembers weights, statistics, moments and random states; what it returns brings them back, in place."""
+    """Saves weights, statistics, moments and random states; returns a function that restores them in place."""
+    model, optimizer, scaler, device = trainer.model, trainer.optimizer, trainer.scaler, trainer.device
     tensors = [*(p.detach() for p in model.parameters()), *model.buffers(), *others]
     values = [tensor.clone() for tensor in tensors]
     moments = {p: {key: value.clone() for key, value in entry.items()} for p, entry in optimizer.state.items()}
@@ -139,75 +136,76 @@ def snapshot_of(
     return restore
 
 
-CHECK_EVERY = 200  # batches between two looks at the losses
+CHECK_EVERY = 200  # batches between two checks of the losses
 
 
 class Engine(ABC):
-    """Runs the batches of a trainer in recorded steps.
+    """Runs the batches of a trainer in captured steps.
 
     Args:
-        trainer: Whose model, optimiser and sums are used. What it holds must stay where it is in memory.
+        trainer: The trainer; its model, optimiser and sums must keep their memory addresses.
     """
 
     def __init__(self, trainer: "Trainer") -> None:
         self.trainer, self.device = trainer, trainer.device
-        self._rate, self._lr = -1.0, torch.zeros((), dtype=torch.float32, device=self.device)  # as Adam reads it
+        self._rate, self._lr = -1.0, torch.zeros((), dtype=torch.float32, device=self.device)  # read by Adam
         sources = [getattr(module, "generator", None) for module in trainer.model.modules()]
-        self._generators = [own for own in sources if isinstance(own, torch.Generator)]  # on this device: why_plain
+        self._generators = [own for own in sources if isinstance(own, torch.Generator)]  # on this device: see why_plain
         self._stream = recording_stream(self.device)
         self._pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
-        self._ready: dict[Hashable, Captured | None] = {}
+        self._ready: dict[Hashable, Captured] = {}
 
     @abstractmethod
     def prepare(self) -> None:
-        """Records the usual steps at once; raises whatever stands in the way."""
+        """Captures the usual steps; raises an error if this is not possible."""
 
     @abstractmethod
     def describe(self) -> str:
-        """What was recorded, in words."""
+        """Describes the captured steps in words."""
 
     @abstractmethod
     def rest_of_epoch(self) -> Iterator[Any]:
-        """The batches of this epoch that are not done: the trainer's own, in its order."""
+        """The remaining batches of this epoch, in the trainer's order."""
 
     @abstractmethod
     def step(self, work: Any) -> None:
-        """One step of the optimiser."""
+        """Runs one training step."""
 
     def why_differs(self) -> str | None:
-        """Why recorded steps would compute something else than the plain loop, found by trying; ``None`` if not."""
+        """Why captured steps would differ from the plain loop, found by a test; ``None`` if they would not."""
         return None
 
     def close(self) -> None:
-        """Gives the recorded steps back, at once rather than when garbage is collected, in the middle of another run's
-        steps; what is run afterwards is recorded anew."""
+        """Frees the captured steps now, rather than at garbage collection, which could happen in the middle of another
+        run's steps. Later runs capture again."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         for run in self._ready.values():
-            if run is not None:
-                run.close()
+            run.close()
         self._ready.clear()
 
+    def recorded(self, key: Hashable, record: Callable[[], Captured]) -> Captured:
+        """The step of a key; it is captured on first use."""
+        if key not in self._ready:
+            self._ready[key] = record()
+        return self._ready[key]
+
     def set_rate(self) -> None:
-        """Writes the learning rate of the next step to the device, where it changed."""
+        """Writes the learning rate of the next step to the device if it changed."""
         if self._rate != self.trainer.lr:
             self._rate = self.trainer.lr
             self._lr.fill_(self._rate)
 
     def captured(self, step: Callable[[], Any], *touched: Tensor) -> Captured:
-        """A step that changes the model, the optimiser and the tensors ``touched``, recorded."""
-        trainer = self.trainer
-        averages = [] if trainer.average is None else trainer.average.averages
-
-        def snapshot() -> Callable[[], None]:
-            others = [*touched, *averages]
-            return snapshot_of(trainer.model, trainer.optimizer, trainer.scaler, others, self.device, self._generators)
-
+        """Captures a step that changes the model, the optimiser and the tensors ``touched``."""
+        average = self.trainer.average
+        others = [*touched, *([] if average is None else average.averages)]
+        snapshot = partial(snapshot_of, self.trainer, others, self._generators)
         return Captured(step, self._stream, snapshot=snapshot, pool=self._pool, generators=self._generators)
 
     @contextmanager
     def rate_on_device(self) -> Iterator[None]:
-        """The learning rate as a number of the device: a recorded step then follows when it changes."""
+        """Keeps the learning rate in a tensor on the device, so that captured steps follow its changes."""
         if self.device.type != "cuda":
             yield
             return
@@ -227,36 +225,35 @@ class Engine(ABC):
 
 
 def start_engine(trainer: "Trainer") -> Engine | None:
-    """The engine of a trainer, its steps recorded; ``None`` where the plain loop trains, and everybody is told why."""
+    """The engine of a trainer with captured steps; ``None`` if the plain loop trains, and the reason is logged."""
     reason = why_plain(trainer)
-    engine: Engine | None = None
     if reason is None:
         try:
             engine = trainer.problem.make_engine(trainer)
             engine.prepare()
             reason = engine.why_differs()
+            if reason is None:
+                trainer.guard.every = CHECK_EVERY
+                trainer.checkpointer.log(f"trains in {engine.describe()}", {"engine": "captured"})
+                return engine
         except (RuntimeError, TypeError, LRGAError, NotImplementedError, AssertionError) as error:
-            # Whatever cannot be recorded the plain loop can do; what is wrong in itself fails there too.
+            # The plain loop can run steps that cannot be captured; real errors are raised there too.
             reason = f"the step cannot be captured: {_first_line(error)}"
-    if reason is not None:
-        if trainer.device.type == "cuda":
-            torch.cuda.synchronize(trainer.device)
-        if trainer.choice == "captured" or trainer.device.type == "cuda":
-            trainer.notify("on_log", f"trains in the plain loop: {reason}")
-        trainer.checkpointer.log(f"trains in the plain loop: {reason}", {"engine": "plain", "why_plain": reason})
-        return None
-    assert engine is not None
-    trainer.guard.every = CHECK_EVERY
-    trainer.checkpointer.log(f"trains in {engine.describe()}", {"engine": "captured"})
-    return engine
+    if trainer.device.type == "cuda":
+        torch.cuda.synchronize(trainer.device)
+    if trainer.choice == "captured" or trainer.device.type == "cuda":
+        trainer.notify("on_log", f"trains in the plain loop: {reason}")
+    trainer.checkpointer.log(f"trains in the plain loop: {reason}", {"engine": "plain", "why_plain": reason})
+    return None
 
 
 def why_plain(trainer: "Trainer") -> str | None:
-    """Why the plain loop must train, as far as that can be seen without trying; ``None`` if it need not."""
+    """Why the plain loop must be used, as far as known without a capture; ``None`` if there is no reason."""
     if trainer.choice == "auto" and trainer.device.type != "cuda":
         return "there is no GPU"
     if isinstance(trainer.model, nn.parallel.DistributedDataParallel):
         return "the model is spread over several processes"
+
     for name, module in trainer.model.named_modules():
         source = getattr(module, "generator", None)
         if isinstance(source, torch.Generator) and source.device.type != trainer.device.type:

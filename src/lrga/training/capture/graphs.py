@@ -1,7 +1,6 @@
-"""Captured steps on a set of graphs: every batch has one of a few capacities.
+"""Captured steps for a set of graphs: every batch has one of a few capacities.
 
-A batch is gathered on the device, inside the recorded step, and padded to its capacity; padding is left out of every
-sum.
+A batch is gathered on the device, inside the captured step, and padded to its capacity; all sums exclude padding.
 """
 
 import copy
@@ -16,10 +15,11 @@ from torch.nn.modules.dropout import _DropoutNd as _Dropout
 
 from lrga.data.packed.padded import Capacity, PaddedBatch
 from lrga.ops.attention.segments import known_segments
+from lrga.tasks.running import Scores
 from lrga.training.capture.capacity import Batches, Work
 from lrga.training.capture.engine import Captured, Engine
 from lrga.training.determinism import order_generator, random_states, restore_random_states
-from lrga.training.evaluate import Scores, autocast, in_mode, run_model
+from lrga.training.evaluate import autocast, in_mode, run_model
 
 if TYPE_CHECKING:
     from lrga.training.problems.graphs import GraphProblem
@@ -29,7 +29,7 @@ _KNOWN = ("lrga.", "torch.nn.", "torch_geometric.nn.dense.linear.")
 
 
 class GraphEngine(Engine):
-    """Runs the batches of a :class:`~lrga.training.problems.graphs.GraphProblem` in fixed capacities.
+    """Runs the batches of a :class:`~lrga.training.problems.graphs.GraphProblem` with fixed capacities.
 
     Example:
         >>> import lrga
@@ -56,7 +56,7 @@ class GraphEngine(Engine):
         self.problem = problem
         options, level = problem.options, problem.task.level
         self.train = Batches(problem.splits["train"].padded, options.batch_size, level)
-        self._graphs = {}  # numbers of a batch's graphs, where its recorded step reads them
+        self._graphs = {}  # batch size → graph indices that the captured step reads
         for size in {options.batch_size, problem.eval_size}:
             self._graphs[size] = torch.empty(size, dtype=torch.int64, device=self.device)
         held_out = {split: graphs for split, graphs in problem.splits.items() if split != "train"}
@@ -64,7 +64,7 @@ class GraphEngine(Engine):
             split: Batches(graphs.padded, problem.eval_size, level, shuffled=False).of(torch.arange(len(graphs)))
             for split, graphs in held_out.items()
         }
-        self._sums = Scores(problem.task, self.device)  # of an evaluation
+        self._sums = Scores(problem.task, self.device)  # sums of an evaluation
 
     def prepare(self) -> None:
         self.problem.model.train()
@@ -76,11 +76,11 @@ class GraphEngine(Engine):
                     self._step_of(split, capacity)
 
     def put(self, graphs: Tensor) -> None:
-        """Says which graphs the next run takes, ``[B]``."""
+        """Sets the graphs of the next run, ``[B]``."""
         self._graphs[graphs.size(0)].copy_(graphs)
 
     def training_step(self, capacity: Capacity) -> Captured:
-        """The whole step of the optimiser for batches of that capacity; the model must be in training mode."""
+        """The complete training step for batches of this capacity; the model must be in training mode."""
         self.set_rate()
 
         def learn(loss: Tensor) -> None:
@@ -92,9 +92,9 @@ class GraphEngine(Engine):
     def _step(
         self, split: str, capacity: Capacity, size: int, sums: Scores, learn: Callable[[Tensor], None] | None = None
     ) -> Captured:
-        """Runs a batch, adds it to ``sums`` and returns its scores, targets and which of them count."""
+        """Captures a step that runs a batch, adds it to ``sums`` and returns scores, targets and ``valid``."""
         source, task = self.problem.splits[split].padded, self.problem.task
-        graphs = self._graphs[size].fill_(source.empty_graph)  # which fits any capacity while a step is recorded
+        graphs = self._graphs[size].fill_(source.empty_graph)  # empty graphs fit any capacity during the capture
 
         def step() -> tuple[Tensor, Tensor, Tensor]:
             batch = source.gather(graphs, capacity)
@@ -107,7 +107,7 @@ class GraphEngine(Engine):
             sums.add(loss, scores, targets, valid)
             return scores.detach(), targets, valid
 
-        return self.captured(step, sums.loss.total, *sums.metric.tensors)
+        return self.captured(step, sums.loss.total, *sums.tensors)
 
     def describe(self) -> str:
         sizes = (f"{capacity.nodes:,} nodes and {capacity.edges:,} edges" for capacity in self.train.capacities)
@@ -118,47 +118,41 @@ class GraphEngine(Engine):
         yield from self.train.of(order)[self.trainer.batch :]
 
     def step(self, work: Work) -> None:
-        trainer = self.trainer
-        run = self._step_of("train", work.capacity)
-        if run is None:  # a batch too large to be recorded
-            real = work.graphs[work.graphs < self.train.padded.empty_graph]
-            trainer.step(self.problem.splits["train"].batch(real.cpu()))
+        try:
+            run = self._step_of("train", work.capacity)
+        except RuntimeError:
+            if work.capacity in self.train.capacities:
+                raise
+            # A rare batch, larger than the others; there is not enough memory to capture its step too.
+            graphs = work.graphs[work.graphs < self.train.padded.empty_graph]
+            self.trainer.step(self.problem.splits["train"].batch(graphs.cpu()))
             return
         self.put(work.graphs)
         self.set_rate()
         self.problem.sums.count(work.valid, run())
-        trainer.end_step()
-        trainer.guard.check_sum()
+        self.trainer.end_step()
+        self.trainer.guard.check_sum()
 
     def evaluate(self, split: str) -> tuple[float, float]:
         self._sums.reset()
         with in_mode(self.problem.model, training=False):
             for work in self._work[split]:
                 run = self._step_of(split, work.capacity)
-                assert run is not None
                 self.put(work.graphs)
                 self._sums.count(work.valid, run())
         return self._sums.means()
 
-    def _step_of(self, split: str, capacity: Capacity) -> Captured | None:
-        key = (split, capacity)
-        if key not in self._ready:
-            if split != "train":
-                self._ready[key] = self._step(split, capacity, self.problem.eval_size, self._sums)
-                return self._ready[key]
-            try:
-                self._ready[key] = self.training_step(capacity)
-            except RuntimeError:
-                if capacity in self.train.capacities:
-                    raise
-                self._ready[key] = None
-        return self._ready[key]
+    def _step_of(self, split: str, capacity: Capacity) -> Captured:
+        if split == "train":
+            return self.recorded((split, capacity), partial(self.training_step, capacity))
+        step = partial(self._step, split, capacity, self.problem.eval_size, self._sums)
+        return self.recorded((split, capacity), step)
 
     def why_differs(self) -> str | None:
-        """Compares a batch with much padding to the same without, for models with modules that are neither ours nor
-        PyTorch's, in evaluation and in training, dropout aside.
+        """Compares a batch with much padding to the same batch without padding, in evaluation and training, without
+        dropout, for models with modules that are neither ours nor PyTorch's.
 
-        Such a module may well look at all rows at once. A model that is random beyond its dropout is not compared.
+        Such a module may use all rows at once. Models with randomness other than dropout are not compared.
         """
         problem, train = self.problem, self.train
         if all(map(_is_known, problem.model.modules())):
@@ -176,13 +170,13 @@ class GraphEngine(Engine):
                 if all(_begins_with(again.get(name), value, 1e-3) for name, value in expected.items()):
                     for name, value in expected.items():
                         if not _begins_with(got.get(name), value, tolerance):
-                            return f"padding changes what {type(problem.model.get_submodule(name)).__name__} computes"
+                            return f"padding changes the output of {type(problem.model.get_submodule(name)).__name__}"
         finally:
             restore_random_states(random, self.device)
         return None
 
     def _outputs(self, batch: Any, training: bool) -> dict[str, Tensor]:
-        """What a copy of the model without dropout, and in it each module of somebody else, returns, by name."""
+        """Outputs, by name, of a copy of the model without dropout and of each third-party module in it."""
         model, outputs = copy.deepcopy(self.problem.model).train(training), {}
 
         def note(name: str, _: nn.Module, __: Any, result: Any) -> None:
@@ -206,7 +200,7 @@ def _is_known(module: nn.Module) -> bool:
 
 
 def _begins_with(got: Tensor | None, expected: Tensor, tolerance: float) -> bool:
-    """Whether the first rows are those expected."""
+    """Whether the first rows equal the expected ones."""
     if got is not None and expected.dim() and got.dim():
         got = got[: expected.size(0)]
     if got is None or got.shape != expected.shape:

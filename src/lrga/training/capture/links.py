@@ -1,10 +1,9 @@
-"""Captured steps of link prediction: the whole graph in every step, pairs of a batch copied to where it reads them."""
+"""Captured steps for link prediction: the whole graph in every step; the pairs of a batch are copied to its input."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from lrga.tasks.losses import exact
 from lrga.training.capture.engine import Captured, Engine
@@ -16,21 +15,21 @@ if TYPE_CHECKING:
 
 
 class LinkEngine(Engine):
-    """Runs the batches of a :class:`~lrga.training.problems.links.LinkProblem`: one recorded step for each number of
-    pairs (all batches but the last have the same), and one for evaluation."""
+    """Runs the batches of a :class:`~lrga.training.problems.links.LinkProblem`: one captured step for each number of
+    pairs (all batches except the last have the same number), and one for evaluation."""
 
     def __init__(self, trainer: "Trainer", problem: "LinkProblem") -> None:
         super().__init__(trainer)
         self.problem = problem
         edges, size = problem.edges.size(0), problem.options.batch_size
         self.sizes = sorted({min(size, edges), (edges - 1) % size + 1})
-        self._pairs: dict[int, Pairs] = {size: (self._empty(size), self._empty(size)) for size in self.sizes}
+        self._pairs = {size: torch.zeros(2, 2, size, dtype=torch.int64, device=self.device) for size in self.sizes}
 
     def prepare(self) -> None:
         self.problem.model.train()
         for size in self.sizes:
-            self._ready[size] = self._training_step(size)
-        self._ready["scores"] = self.captured(self.problem.scores)
+            self._step_of(size)
+        self._scoring()
 
     def describe(self) -> str:
         return f"captured steps for {' and '.join(f'{size:,}' for size in self.sizes)} edges"
@@ -40,34 +39,31 @@ class LinkEngine(Engine):
 
     def step(self, work: "Pairs") -> None:
         size = work[0].size(1)
-        run = self._ready.get(size) or self._ready.setdefault(size, self._training_step(size))
-        assert run is not None
+        run = self._step_of(size)
         for place, pairs in zip(self._pairs[size], work, strict=True):
             place.copy_(pairs)
-        self.set_rate()
         run()
         self.problem.loss.weight += size
         self.trainer.end_step()
         self.trainer.guard.check_sum()
 
     def scores(self) -> "dict[str, Pairs]":
-        run = self._ready.get("scores") or self._ready.setdefault("scores", self.captured(self.problem.scores))
-        assert run is not None
-        found: dict[str, Pairs] = run()
+        found: dict[str, Pairs] = self._scoring()()
         return found
 
-    def _empty(self, size: int) -> Tensor:
-        return torch.zeros(2, size, dtype=torch.int64, device=self.device)
+    def _scoring(self) -> Captured:
+        return self.recorded("scores", lambda: self.captured(self.problem.scores))
 
-    def _training_step(self, size: int) -> Captured:
-        problem, pairs = self.problem, self._pairs[size]
-        self.set_rate()
+    def _step_of(self, size: int) -> Captured:
+        problem = self.problem
+        edges, negative = self._pairs[size]
 
         def step() -> None:
             with autocast(self.device, problem.options.precision):
-                loss = problem.step_loss(pairs, 0, 0)
+                loss = problem.step_loss((edges, negative), 0, 0)
             with self.rate_on_device():
                 self.trainer.descend(loss.loss)
             problem.loss.total += exact(loss.value) * size
 
-        return self.captured(step, problem.loss.total)
+        self.set_rate()
+        return self.recorded(size, lambda: self.captured(step, problem.loss.total))

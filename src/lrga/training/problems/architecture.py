@@ -1,4 +1,4 @@
-"""The network of a run, resolved to the last number, so that a saved run rebuilds it without its data."""
+"""The fully resolved network of a run, so that a saved run can rebuild it without its data."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -23,10 +23,13 @@ _OF_MODEL = (
     "attention_dropout", "random_features", "resample_features", "backend", "normalize", "qk_norm", "gate",
 )  # fmt: skip
 _OF_ATTENTION = ("normalize", "qk_norm", "gate")
+_OF_LINK = (
+    "skip", "predictor", "predictor_layers", "predictor_residual", "linear_layers", "input_residual", "orthogonal",
+)  # fmt: skip
 
 
 class SavedNetwork:
-    """A network that can be written down and built again."""
+    """Description of a network that can be saved and rebuilt."""
 
     num_layers: int
 
@@ -35,16 +38,16 @@ class SavedNetwork:
         raise NotImplementedError
 
     def size(self) -> int:
-        """The number of parameters; a network that does not fit into memory is refused before it is made."""
+        """The number of parameters; raises an error for a network that does not fit into memory."""
         return checked_size(self.build, max(self.num_layers, getattr(self, "predictor_layers", 0)))
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; :meth:`from_json` reads them."""
+        """JSON values for :meth:`from_json`."""
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """What :meth:`to_json` wrote."""
+        """Reads the values of :meth:`to_json`."""
         values, what = renamed_reading(values), "the arguments of the network"
         try:
             check_keys(what, values, cls)
@@ -56,7 +59,7 @@ class SavedNetwork:
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture(SavedNetwork):
-    """All arguments of :class:`lrga.GNN`, by its names; ``attention_options`` one by one."""
+    """All arguments of :class:`lrga.GNN`, with its names; ``attention_options`` as separate fields."""
 
     in_channels: int | list[int]
     hidden_channels: int
@@ -88,7 +91,7 @@ class Architecture(SavedNetwork):
     attention_dropout: float | None = None
 
     def __hash__(self) -> int:
-        return hash(repr(self))  # lists among the fields have no hash of their own
+        return hash(repr(self))  # lists in fields are not hashable
 
     def build(self) -> GNN:
         """The network, its weights drawn from PyTorch's random state."""
@@ -98,24 +101,28 @@ class Architecture(SavedNetwork):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkArchitecture(SavedNetwork):
-    """All numbers of a network that scores pairs of nodes.
+    """All arguments of a network that scores pairs of nodes.
 
     Attributes:
         conv: The convolution, or ``"node2vec"``, ``"deepwalk"``, ``"mf"``.
-        num_nodes: Of the graph; networks with node features work on any other.
-        num_features: Columns of the node features; ``None`` where a vector of each node is learned instead.
+        num_nodes: Number of nodes of the graph; networks with node features work on any graph.
+        num_features: Number of node features; ``None`` if a vector per node is learned instead.
         hidden_channels: Width of the layers, or of the learned vectors of an embedding.
-        num_layers: Of the network.
-        rank: The paper's κ; ``None`` without LRGA.
-        attention_heads: Of the low-rank attention.
-        skip: Whether a layer's input enters its linear map.
-        dropout: In network and predictor.
-        predictor: Its kind.
-        predictor_layers: Its linear maps.
-        backend: Of the attention.
-        normalize: Of the attention, as are ``qk_norm`` and ``gate``.
-        qk_norm: Of the attention.
-        gate: Of the attention.
+        num_layers: Number of layers.
+        rank: Rank of the attention, κ in the paper; ``None`` without LRGA.
+        attention_heads: Number of heads of the low-rank attention.
+        skip: Whether the linear map of a layer also gets the layer's input.
+        dropout: Dropout in network and predictor.
+        predictor: Kind of the predictor.
+        predictor_layers: Number of linear maps of the predictor.
+        backend: Backend of the attention.
+        normalize: Normalisation of the attention.
+        qk_norm: Whether the attention normalises m1 and m2.
+        gate: Whether each head of the attention has a learned gate.
+        predictor_residual: Whether the predictor's hidden layers have residual connections.
+        linear_layers: Whether layers have neither activation nor BatchNorm.
+        input_residual: Factor of the input that linear layers add.
+        orthogonal: Whether learned vectors are initialised with orthogonal columns.
     """
 
     conv: str
@@ -133,6 +140,10 @@ class LinkArchitecture(SavedNetwork):
     normalize: str | None = "graph"
     qk_norm: bool = False
     gate: bool = False
+    predictor_residual: bool = False
+    linear_layers: bool = False
+    input_residual: float = 0.0
+    orthogonal: bool = False
 
     def build(self) -> LinkModel | MatrixFactorization:
         """The network, its weights drawn from PyTorch's random state."""
@@ -154,19 +165,25 @@ class LinkArchitecture(SavedNetwork):
             rank=self.rank,
             skip=self.skip,
             dropout=self.dropout,
+            linear=self.linear_layers,
+            residual=self.input_residual,
             attention_heads=self.attention_heads,
             backend=self.backend,
             attention_options=_attention_options(self),
         )
-        predictor = LinkPredictor(hidden, hidden, self.predictor_layers, dropout=self.dropout, kind=self.predictor)
-        return LinkModel(gnn, predictor, num_nodes=self.num_nodes if self.num_features is None else None)
+        predictor = LinkPredictor(
+            hidden, hidden, self.predictor_layers,
+            dropout=self.dropout, kind=self.predictor, residual=self.predictor_residual,
+        )  # fmt: skip
+        learned = self.num_nodes if self.num_features is None else None
+        return LinkModel(gnn, predictor, num_nodes=learned, orthogonal=self.orthogonal)
 
 
 def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -> Architecture:
-    """The network that ``model`` asks for, on data with these ``inputs``.
+    """Resolves the network of ``model`` for data with these ``inputs``.
 
-    Width, depth and heads are those given; else, on a named ``dataset``, those of the paper's cell; else the width
-    follows from the budget, at 4 layers (100K) or 8.
+    Given width, depth and heads have priority; then, for a named ``dataset``, those of the paper's table; otherwise the
+    width follows from the budget, with 4 layers (100K) or 8.
 
     Example:
         >>> from lrga.data import spec_of
@@ -175,7 +192,7 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
     """
     if model.readout is not None and inputs.task != "graph":
         got = f"readout {model.readout!r} for predictions of {inputs.task}s"
-        raise OptionError("a readout only where graphs are predicted", got, "leave it out")
+        raise OptionError("a readout only for predictions of graphs", got, "omit it")
     edge_kind, edge_width = (inputs.edge_encoder, inputs.edge_channels) if model.edge_features else ("ones", 1)
     target, label = budget_of(model.budget)
     shape = None
@@ -205,12 +222,12 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
 
 @cache
 def _width_of_budget(target: int, narrow: Architecture, multiple_of: int) -> int:
-    """Cached: the cells of a study share most of their networks."""
+    """The width for a budget; cached, because the runs of a study share most networks."""
     return solve_width(target, lambda width: replace(narrow, hidden_channels=width).build(), multiple_of=multiple_of)
 
 
 def resolve_link(config: TrainingConfig, data: LinkData | None = None) -> LinkArchitecture:
-    """The network of a run, on ``data``, or, before there are any, on a named set of its published size.
+    """Resolves the network of a link-prediction run for ``data``, or by default for a named set of published size.
 
     Example:
         >>> from lrga.training.presets import make_config
@@ -220,11 +237,14 @@ def resolve_link(config: TrainingConfig, data: LinkData | None = None) -> LinkAr
     model, link = config.model, config.link
     assert link is not None
     if model.hidden is None or model.layers is None:
-        raise OptionError("hidden and layers of the network", "none", "make the configuration with make_config")
+        raise OptionError("hidden and layers of the network", "none", "create the configuration with make_config")
     facts: Any = LINK_SETS[config.data.name] if data is None else data
+    if link.orthogonal and facts.num_features is not None:
+        got = f"orthogonal for {config.data.name}, whose nodes have features"
+        raise OptionError("orthogonal only for learned node vectors", got, "omit it")
     return LinkArchitecture(
         **{name: getattr(model, name) for name in ("attention_heads", "dropout", "backend", *_OF_ATTENTION)},
-        **{name: getattr(link, name) for name in ("skip", "predictor", "predictor_layers")},
+        **{name: getattr(link, name) for name in _OF_LINK},
         conv=model.model,
         num_nodes=facts.num_nodes,
         num_features=facts.num_features,

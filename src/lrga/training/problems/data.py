@@ -1,5 +1,4 @@
-"""The data of a run, on a set of graphs or on the links of one graph: what is predicted, by which network, in which
-stages."""
+"""The data of a run, a set of graphs or one graph for link prediction, with its task, network and stages."""
 
 import hashlib
 import inspect
@@ -36,8 +35,8 @@ from lrga.training.problems.walks import WalkProblem
 AnyArchitecture = Architecture | LinkArchitecture
 AnyTask = Task | LinkTask
 Given = Any
-"""Data in place of those that a configuration names: graphs as :func:`lrga.data.own.reading.load_custom` takes or
-returns them, for a name of the catalogue ``train``, ``val`` and ``test`` of that data set, where links are predicted a
+"""Data instead of those that a configuration names: graphs that :func:`lrga.data.own.reading.load_custom` accepts or
+returns; for a named data set its ``train``, ``val`` and ``test``; for link prediction a
 :class:`~lrga.data.LinkData`; or ``None``."""
 
 
@@ -47,12 +46,12 @@ class TrainingData:
 
     Attributes:
         splits: ``train``, ``val`` and ``test``.
-        task: What is predicted.
+        task: The task.
         inputs: Kinds and widths of the features.
         dataset: Name of the data set, ``None`` for the user's own data.
-        features: ``"node"`` and ``"edge"`` → names of the columns of their features, where they have names.
-        notes: How the user's own data were understood, a sentence each.
-        given_targets: Split → the targets as they came, where those of the splits are standardised.
+        features: ``"node"`` and ``"edge"`` → names of the feature columns, if any.
+        notes: Notes on how the user's own data were read.
+        given_targets: Split → original targets, if the targets of the splits are standardised.
     """
 
     splits: dict[str, PackedGraphs]
@@ -65,40 +64,40 @@ class TrainingData:
 
     @property
     def device(self) -> torch.device:
-        """Where the graphs lie."""
+        """The device of the graphs."""
         return self.splits["train"].device
 
     def to(self, device: torch.device) -> "TrainingData":
-        """With the graphs on ``device``."""
+        """Moves the graphs to ``device``."""
         return replace(self, splits=PackedGraphs.move(self.splits, device))
 
     def fingerprint(self) -> str:
-        """A checksum of all graphs, so that a run is not continued on others."""
+        """A checksum of all graphs, so that a run is not resumed on other data."""
         digest = hashlib.sha256()
         for split in SPLITS:
             graphs = self.splits[split]
             tensors = [graphs.node_ptr, graphs.edge_ptr, graphs.source, graphs.in_degree]
             columns = graphs.columns | ({"y": self.given_targets[split]} if split in self.given_targets else {})
-            # encodings follow from the edges, to rounding: a run may be resumed where they round otherwise
+            # encodings follow from the edges up to rounding: a run may be resumed where rounding differs
             tensors += [columns[name].values for name in sorted(columns) if name not in (NODE, EDGE)]
             for tensor in tensors:
                 digest.update(f"{split} {tensor.dtype} {list(tensor.shape)}".encode())
-                if tensor.numel():  # without a value there is no memory to look at
+                if tensor.numel():  # an empty tensor has no memory to read
                     digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunData:
-    """What a run is about.
+    """Data, task and network of a run.
 
     Attributes:
-        data: The graphs, or the graph whose links are predicted.
-        task: What is predicted.
+        data: The graphs, or the graph for link prediction.
+        task: The task.
         architecture: The network.
-        sizes: Graphs or edges of each split.
-        features: ``"node"`` and ``"edge"`` → names of the columns of their features, where they have names.
-        notes: What one should know of the data, a sentence each.
+        sizes: Number of graphs or edges of each split.
+        features: ``"node"`` and ``"edge"`` → names of the feature columns, if any.
+        notes: Notes on the data.
     """
 
     data: TrainingData | LinkData
@@ -109,11 +108,11 @@ class RunData:
     notes: tuple[str, ...] = ()
 
     def to(self, device: torch.device) -> "RunData":
-        """With the data on ``device``."""
+        """Moves the data to ``device``."""
         return replace(self, data=self.data.to(device))
 
     def stages(self, model: nn.Module, config: TrainingConfig) -> tuple[Problem, ...]:
-        """What is trained, one stage after the other."""
+        """The stages of training, in order."""
         run, options = config.run, config.optimizer
         network: Any = model
         task: Any = self.task
@@ -138,8 +137,8 @@ class RunData:
 
 
 def load_run_data(config: TrainingConfig, given: Given = None) -> RunData:
-    """Data (those ``given``, else those that the configuration names), task and network of a run; a network that cannot
-    be made is refused."""
+    """Loads the data (``given``, or those that the configuration names), task and network of a run. Raises an error for
+    a network that does not fit into memory."""
     made = (_graph_run if config.link is None else _link_run)(config, given)
     made.architecture.size()
     return made
@@ -161,8 +160,8 @@ def _graph_run(config: TrainingConfig, given: Given) -> RunData:
 def _link_run(config: TrainingConfig, given: Given) -> RunData:
     if given is not None and not isinstance(given, LinkData):
         got = "splits of graphs" if isinstance(given, Mapping) else type(given).__name__
-        remedy = "pass what lrga.data.load('ogbl-ddi') gives"
-        raise DataError("one graph (LinkData) to predict links in", got, remedy)
+        remedy = "pass for example lrga.data.load('ogbl-ddi')"
+        raise DataError("one graph (LinkData) for link prediction", got, remedy)
     data = load_link_source(config.data) if given is None else given
     data.check(config.data.name)
     own = describe_links(data) if dataset_name(config.data.name) is None else ""
@@ -177,16 +176,16 @@ def _link_run(config: TrainingConfig, given: Given) -> RunData:
 
 
 def load_source(config: TrainingConfig) -> Given:
-    """The data that a configuration names, to be passed to several runs."""
+    """The data that a configuration names, to share between several runs."""
     if config.link is not None:
         return load_link_source(config.data)
     return load_own(config.data) if dataset_name(config.data.name) is None else _find(config.data, None).splits
 
 
 def plan_run(config: TrainingConfig) -> dict[str, Any]:
-    """Data, network, exact parameters and schedule of a run as JSON values.
+    """Data, network, exact number of parameters and schedule of a run as JSON values.
 
-    The user's own data are read; a named data set is not built. ``graphs`` counts edges where links are predicted.
+    The user's own data are read; a named data set is not built. For link prediction, ``graphs`` counts edges.
 
     Example:
         >>> from lrga.training.presets import make_config
@@ -208,7 +207,7 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
         else:
             task = _chosen(task_of(named), config.run)
             if spec.one_graph and not config.optimizer.fanouts:
-                batch_size = data["graphs"]["train"]  # one graph, whose nodes the splits are
+                batch_size = data["graphs"]["train"]  # the splits are nodes of one graph
         network = plan_network(config)
     written = config.to_json()
     return {
@@ -224,7 +223,7 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
 
 
 def plan_network(config: TrainingConfig, given: Given = None) -> AnyArchitecture:
-    """The network of a run, of a named set at its published size. The user's own data are read where not given.
+    """The network of a run; for a named set, at its published size. The user's own data are read unless given.
 
     Example:
         >>> from lrga.training.presets import make_config
@@ -239,13 +238,13 @@ def plan_network(config: TrainingConfig, given: Given = None) -> AnyArchitecture
 
 
 def _link_task(config: TrainingConfig, metric: str) -> LinkTask:
-    """What is predicted: with the metric of the run, else that of the data."""
+    """The task, with the metric of the run, else that of the data."""
     assert config.link is not None
     return LinkTask(metric=config.run.metric or metric, negatives=config.link.negatives)
 
 
 def _chosen(task: Task, run: RunConfig) -> Task:
-    """The task with another loss or metric, where the run names one, and its label smoothing."""
+    """The task with the loss and metric of the run, if given, and its label smoothing."""
     loss, metric = run.loss or task.loss, run.metric or task.metric
     return replace(task, loss=loss, metric=metric, label_smoothing=run.label_smoothing)
 
@@ -258,12 +257,12 @@ def read_facts(architecture: Any, task: Any) -> tuple[AnyArchitecture, AnyTask]:
 
 
 def load_training_data(data: DataConfig, run: RunConfig | None = None, given: Given = None) -> TrainingData:
-    """Loads (and builds, where need be) the graphs of a configuration.
+    """Loads (and builds, if necessary) the graphs of a configuration.
 
     Args:
-        data: Which graphs.
-        run: For another loss or metric than the task's own, and for targets of own data as they are.
-        given: The graphs themselves, in place of those that ``data`` names.
+        data: The section of the configuration.
+        run: Options of the run: loss, metric, standardisation of targets.
+        given: The graphs, instead of those that ``data`` names.
     """
     found, run = _find(data, given), run or RunConfig()
     found = replace(found, task=_chosen(found.task, run))
@@ -287,8 +286,8 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
     if given is None and ":" not in data.name and not Path(data.name).expanduser().exists():
         raise DataMissingError(
             f"a data set ({', '.join(dataset_specs())}) or your own: a folder of CSV files, a .pt file, module:factory",
-            f"{data.name!r}, which is none of them in {Path.cwd()}",
-            "correct the name or the path (lrga data ls lists all sets; an edge list takes --task link)",
+            f"{data.name!r}, which does not exist in {Path.cwd()}",
+            "correct the name or the path (lrga data ls lists all sets; an edge list needs --task link)",
         )
     own = given if isinstance(given, OwnData) else load_own(data, given)
     names = {"node": own.node_names, "edge": own.edge_names}
@@ -306,8 +305,8 @@ def _packed(given: Any) -> dict[str, PackedGraphs]:
 
 
 def load_own(data: DataConfig, given: Given = None) -> OwnData:
-    """The user's own graphs that a configuration names, or those given, read with its options."""
-    remedy = "leave it out, or for the links of an edge list add --task link"
+    """Loads the user's own graphs (``given``, or those that a configuration names) with its options."""
+    remedy = "omit it, or for the links of an edge list add --task link"
     _check_options("your own graphs", load_custom, data.options, remedy)
     return load_custom(data.name if given is None else given, **data.options)
 
@@ -318,18 +317,18 @@ def load_link_source(data: DataConfig) -> LinkData:
         found: LinkData = load(data.name, data.root, source=data.source, **data.options)
         return found
     options = {key: value for key, value in data.options.items() if key != "task"}
-    _check_options("an edge list", load_edge_list, options, "leave it out")
+    _check_options("an edge list", load_edge_list, options, "omit it")
     return load_edge_list(data.name, **options)
 
 
 def _check_options(what: str, reader: Callable[..., Any], options: Mapping[str, Any], remedy: str) -> None:
-    _, *known = inspect.signature(reader).parameters  # the first is the data
+    _, *known = inspect.signature(reader).parameters  # without the first, the data
     if odd := [key for key in options if key not in known]:
         raise OptionError(f"options of {what}, any of {', '.join(known)}", ", ".join(odd), remedy)
 
 
 def inputs_of_custom(data: OwnData) -> Inputs:
-    """What a user's own data ask of a network."""
+    """Inputs and outputs of a network for a user's own data."""
     encoder, width = ("embedding", data.node_types) if data.node_types is not None else ("linear", data.node_features)
     if data.edge_types:
         edge_encoder, edge_width = "embedding", data.edge_types
@@ -339,12 +338,12 @@ def inputs_of_custom(data: OwnData) -> Inputs:
 
 
 def _standardized(data: TrainingData, standardize: bool | None) -> TrainingData:
-    """With the targets of a regression standardised by mean and deviation of the training split, unless told not to."""
+    """Standardises regression targets with mean and deviation of the training split, unless switched off."""
     seen = {name: used_targets(graphs, data.task).double() for name, graphs in data.splits.items()}
     if standardize is False:
         if any(is_coarse(column) for column in torch.cat(list(seen.values())).t().numpy()):
             got = f"values near {float(seen['train'][0, 0]):.10g} that become equal"
-            remedy = "let the targets be standardised, as they are by default"
+            remedy = "keep the default, which standardises the targets"
             raise DataError("targets (y) that float32 can distinguish", got, remedy)
         return data
     train = seen["train"]

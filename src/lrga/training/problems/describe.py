@@ -1,4 +1,4 @@
-"""How a user's own graphs or edges were understood, in one or two sentences, and what may be wrong with them."""
+"""Describes how a user's own graphs or edges were read, in one or two sentences, with warnings."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,8 +12,8 @@ from lrga.data.packed.graphs import PackedGraphs
 from lrga.tasks.task import Task
 
 MAX_LISTED = 12
-MAX_CLASSES_OF_INTEGERS = 20  # from integers; with more they are likely numbers to predict
-MAX_EDGES_SORTED = 50_000_000  # to look for their reverse, which takes seconds and gigabytes
+MAX_CLASSES_OF_INTEGERS = 20  # more distinct integers are likely regression targets
+MAX_EDGES_SORTED = 50_000_000  # limit of the search for reverse edges, which takes seconds and gigabytes
 
 
 def describe(
@@ -22,10 +22,10 @@ def describe(
     """Sentences on the task, the features, the edges and the splits, then warnings.
 
     Args:
-        splits: ``train``, ``val`` and ``test``, with the targets as the user gave them.
-        task: What is predicted.
-        features: ``"node"`` and ``"edge"`` → names of the columns of their features.
-        asked_for: Whether the user said whether these are classes or numbers to predict.
+        splits: ``train``, ``val`` and ``test``, with the original targets.
+        task: The task.
+        features: ``"node"`` and ``"edge"`` → names of the feature columns.
+        asked_for: Whether the user chose between classification and regression.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -53,7 +53,7 @@ def describe(
 
 
 def describe_links(data: LinkData) -> str:
-    """The same of the edges of one graph.
+    """:func:`describe` for link prediction on one graph.
 
     Example:
         >>> from lrga.data.links.data import LinkSplit
@@ -67,7 +67,7 @@ def describe_links(data: LinkData) -> str:
 
 
 def used_targets(graphs: PackedGraphs, task: Task) -> Tensor:
-    """[M] labels or [M, T] values of a split that may be looked at, on the CPU."""
+    """The labels [M] or values [M, T] of a split that may be used, on the CPU."""
     y, mask = graphs.y, graphs.attribute("mask")
     assert y is not None
     rows = y.reshape(-1) if task.kind == "classification" else y.reshape(-1, task.out_channels)
@@ -126,8 +126,8 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _edges(splits: Mapping[str, PackedGraphs]) -> tuple[str, list[str]]:
-    """Whether edges have a direction, and a warning where there are none."""
-    different = {id(graphs.source): graphs for graphs in splits.values()}.values()  # masked splits share their graphs
+    """Describes the edges, with a warning if there are none."""
+    different = {id(graphs.source): graphs for graphs in splits.values()}.values()  # masked splits share graphs
     count = sum(graphs.num_edges for graphs in different)
     if count == 0:
         return "no edges", ["there are no edges: only the attention connects the nodes of a graph"]

@@ -19,32 +19,33 @@ from lrga.distributed.step import reduce_gradients
 from lrga.errors import OptionError
 from lrga.nn.norm import BatchNorm
 from lrga.tasks.losses import weighted_cross_entropy
+from lrga.tasks.running import Scores
 from lrga.tasks.task import Task
 from lrga.training.callbacks.guard import first_non_finite
 from lrga.training.config import OptimizerConfig
 from lrga.training.determinism import NORM_STREAM, order_generator, step_seed, stream_generator
-from lrga.training.evaluate import Scores, autocast, evaluate, in_mode, recalibrate_norm, run_model
+from lrga.training.evaluate import autocast, evaluate, in_mode, recalibrate_norm, run_model
 from lrga.training.problems.problem import Problem, StepLoss
 
 if TYPE_CHECKING:
     from lrga.training.capture.engine import Engine
     from lrga.training.trainer import Trainer
 
-_SAMPLES = 3  # the stream of random numbers that neighbours are drawn by
-_ROW_BY_ROW = (nn.LayerNorm, nn.GroupNorm)  # statistics within a row, where padding is never seen
+_SAMPLES = 3  # the random stream of neighbour sampling
+_ROW_BY_ROW = (nn.LayerNorm, nn.GroupNorm)  # statistics within a row do not include padding
 
 
 class GraphProblem(Problem):
     """Trains a model on the splits of a set of graphs.
 
-    An epoch takes every training graph once. Loss and metric of the training split are those of its steps.
+    An epoch uses every training graph once. Loss and metric of the training split come from the training steps.
 
     Args:
-        model: Any module called as :class:`lrga.GNN` is, on the device of the graphs.
-        task: What is predicted and how it is scored.
+        model: Any module with the call signature of :class:`lrga.GNN`, on the device of the graphs.
+        task: The task.
         splits: ``train``, ``val`` and ``test``, on one device.
         options: Learning rate, schedule, batches, precision.
-        seed: Of the order of the graphs. (Weights and dropout follow PyTorch's own random state.)
+        seed: Seed of the order of the graphs. (Weights and dropout use PyTorch's global random state.)
     """
 
     name = "graphs"
@@ -103,25 +104,24 @@ class GraphProblem(Problem):
         self.sums.reset()
 
     def state(self) -> dict[str, Any]:
-        return super().state() | {"metric": self.sums.metric.state()}
+        return self.sums.state()
 
     def restore(self, state: Any) -> None:
-        super().restore(state)
-        self.sums.metric.restore(state["metric"])
+        self.sums.restore(state)
 
     def why_not_captured(self) -> str | None:
         if any("forward" in vars(module) for module in self.model.modules()):
-            return "a captured step cannot put random states aside for activation checkpointing"
+            return "a captured step cannot save random states for activation checkpointing"
         for name, module in self.model.named_modules():
             if _sees_padding(module):
-                return f"{name or 'the model'} ({type(module).__name__}) takes statistics over padding too"
+                return f"{name or 'the model'} ({type(module).__name__}) computes statistics that include padding"
         for split, graphs in self.splits.items():
             if (why := why_not_padded(graphs)) is not None:
                 return f"{why} in {split}"
         return None
 
     def make_engine(self, trainer: "Trainer") -> "Engine":
-        from lrga.training.capture.graphs import GraphEngine  # which needs what this module has
+        from lrga.training.capture.graphs import GraphEngine  # imported here: it imports this module
 
         return GraphEngine(trainer, self)
 
@@ -140,10 +140,10 @@ class GraphProblem(Problem):
 
 
 class SampledProblem(GraphProblem):
-    """Classifies nodes of one graph in sampled subgraphs, of ``options.batch_size`` seed nodes each.
+    """Trains node classification on sampled subgraphs of one graph, with ``options.batch_size`` seed nodes each.
 
-    An epoch has every training node as a seed once; loss and metric are those of the seeds. Low-rank attention attends
-    within the subgraph. Epochs are evaluated on the whole graph.
+    An epoch uses every training node as a seed once; loss and metric use only the seeds. Low-rank attention attends
+    within the subgraph. Evaluation uses the whole graph.
     """
 
     unit = "nodes"
@@ -151,7 +151,7 @@ class SampledProblem(GraphProblem):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if (level := self.task.level) != "node":
-            raise OptionError("fanouts where nodes are classified", f"a task of {level}s", "leave fanouts out")
+            raise OptionError("fanouts only for node classification", f"a task of {level}s", "omit fanouts")
         self.sampler = NeighborSampler(self.splits["train"], self.options.fanouts or ())
         self.seeds = seed_nodes(self.splits["train"])
         self.batches = math.ceil(self.seeds.numel() / self.options.batch_size)
@@ -174,7 +174,7 @@ def seed_nodes(graphs: PackedGraphs) -> Tensor:
 
 
 def _sees_padding(module: nn.Module) -> bool:
-    """Whether a module normalises over rows without knowing which of them are real."""
+    """Whether a module normalises over rows, including padding."""
     if type(module) is BatchNorm or isinstance(module, _ROW_BY_ROW):
         return False
     norms = nn.modules.batchnorm._NormBase
@@ -182,10 +182,10 @@ def _sees_padding(module: nn.Module) -> bool:
 
 
 class ParallelGraphProblem(GraphProblem):
-    """The same by all processes of the group, each on its share of every batch: the step is that of one process.
+    """:class:`GraphProblem` for all processes of the group, each on its share of every batch.
 
-    BatchNorm takes its statistics over the whole batch, the loss is weighted as over the whole batch, and scores of all
-    ranks come together for the metrics, so that nothing depends on the number of ranks but the rounding.
+    BatchNorm statistics and loss weights are those of the whole batch, and metrics use the scores of all ranks, so
+    only rounding depends on the number of ranks.
     """
 
     def __init__(self, model: nn.Module, task: Task, splits: Mapping[str, PackedGraphs], *args: Any, **kwargs: Any):
@@ -194,7 +194,7 @@ class ParallelGraphProblem(GraphProblem):
         broadcast_state(model)
 
     def step_loss(self, batch: PackedBatch, epoch: int, number: int) -> StepLoss:
-        # Noise differs between ranks and follows from the place in the run, so that nothing of it need be saved.
+        # Noise differs between ranks and is determined by the position in the run, so no random state needs saving.
         torch.manual_seed(step_seed(self.seed, epoch, number, rank_of()))
         scores, targets = self.task.select(run_model(self.model, batch), batch, masked=self.masked)
         share = share_of_loss(self.task, scores, targets)
@@ -222,7 +222,7 @@ class ParallelGraphProblem(GraphProblem):
 
 
 class Shares:
-    """The graphs of a set of which this rank sees its share of every batch; all ranks together see each once."""
+    """A set of graphs that yields this rank's share of every batch; all ranks together see each graph once."""
 
     def __init__(self, graphs: PackedGraphs) -> None:
         self.graphs = graphs
@@ -236,14 +236,14 @@ class Shares:
     def batches(
         self, batch_size: int, *, shuffle: bool = False, generator: torch.Generator | None = None
     ) -> Iterator[PackedBatch]:
-        """This rank's shares of the batches that :meth:`PackedGraphs.batches` gives one process."""
+        """This rank's shares of the batches of :meth:`PackedGraphs.batches`."""
         order = self.graphs.shuffled(generator) if shuffle else torch.arange(len(self.graphs))
         for begin in range(0, len(order), batch_size):
             yield self.graphs.batch(share_of(order[begin : begin + batch_size], rank_of(), world_size()))
 
 
 def share_of(rows: Tensor, rank: int, world: int) -> Tensor:
-    """The rank-th of ``world`` runs of nearly equal length; the last are empty where there are more ranks than rows.
+    """The rank-th of ``world`` consecutive shares of nearly equal length; with more ranks than rows, some are empty.
 
     Example:
         >>> [share_of(torch.arange(5), rank, 3).tolist() for rank in range(3)]
@@ -253,7 +253,7 @@ def share_of(rows: Tensor, rank: int, world: int) -> Tensor:
 
 
 def share_of_loss(task: Task, scores: Tensor, targets: Tensor) -> Tensor:
-    """This rank's part of the loss of the whole batch, from its scores ``[m, …]`` and targets (m may be 0): the parts
+    """This rank's part of the loss of the whole batch, from its scores ``[m, …]`` and targets (m may be 0). The parts
     of all ranks add up to the loss."""
     if task.loss == "weighted_cross_entropy":
         smoothing = task.label_smoothing
@@ -261,7 +261,7 @@ def share_of_loss(task: Task, scores: Tensor, targets: Tensor) -> Tensor:
             scores, targets, label_smoothing=smoothing, reduce=lambda count: reduce_(count, "loss")
         )
     own = torch.tensor([scores.size(0)], device=scores.device)
-    if task.kind == "multilabel":  # a mean over the labels that are there
+    if task.kind == "multilabel":  # a mean over the labels that are not missing
         own = (~targets.isnan()).sum().view(1)
     rows = reduce_(own.clone(), "loss").to(torch.float64)
     return task.loss_of(scores, targets) * (own / rows.clamp(min=1)).squeeze().to(scores.dtype)

@@ -1,9 +1,10 @@
-"""Link prediction: the whole graph in every step, a batch of edges and of negative pairs to tell apart."""
+"""Link prediction: every step uses the whole graph, a batch of edges and a batch of negative pairs."""
 
 import copy
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +21,7 @@ from lrga.distributed.step import global_mean, reduce_gradients, total_over_rank
 from lrga.errors import DataError, UnsupportedError
 from lrga.models.embeddings import MatrixFactorization
 from lrga.models.link import LinkModel
+from lrga.nn.layers.pyg import is_adjacency
 from lrga.nn.recompute import recomputed
 from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.tasks.task import LinkTask
@@ -37,39 +39,79 @@ if TYPE_CHECKING:
 LinkNetwork = LinkModel | MatrixFactorization
 Pairs = tuple[Tensor, Tensor]  # edges and negative pairs, both [2, B]
 ORDER, NEGATIVES, SAMPLE = 1, 2, 3  # streams of random numbers
+# On a GPU GCN uses a dense matrix product if the graph has at least one edge per PAIRS_PER_EDGE pairs of nodes, and the
+# matrix has at most MATRIX_BYTES.
+PAIRS_PER_EDGE, MATRIX_BYTES = 25, 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """What a network reads of a graph: node features, and edges with their weights where its convolution takes them."""
+    """The inputs of a network: node features and edges, with weights if its convolution supports them.
+
+    ``edges`` is a layout; an edge index ``[2, E]`` if PyG must sum; or a dense adjacency matrix ``[N, N]``.
+    """
 
     x: Tensor | None
     edges: EdgeLayout | Tensor
     weight: Tensor | None
 
     @classmethod
-    def of(cls, data: LinkData, *, conv: str, weighted: bool, with_validation: bool = False) -> "Messages":
-        """Of ``data``. GCN gives every node one edge to itself, of weight 1 unless there is one with another weight:
-        loops without weights can go, those with weights are left to PyG."""
+    def of(
+        cls, data: LinkData, *, conv: str, weighted: bool, with_validation: bool = False, dense: bool | None = None
+    ) -> "Messages":
+        """Creates the inputs from ``data``. GCN adds self-loops of weight 1 to nodes without one: unweighted loops are
+        removed here, weighted ones are left to PyG. ``dense`` says whether GCN gets a matrix; by default if that
+        is faster (``PAIRS_PER_EDGE``)."""
         graph: LinkGraph = data.graph(with_validation=with_validation, weighted=weighted and conv == "gcn")
         edges: EdgeLayout | Tensor = graph.layout
         if conv == "gcn" and graph.has_loops:
             edges = graph.layout.edge_index
             if graph.weight is None:
                 edges, _ = EdgeLayout.from_edge_index(edges[:, edges[0] != edges[1]], graph.layout.num_nodes)
+        if conv == "gcn" and isinstance(edges, EdgeLayout) and (_is_dense(edges) if dense is None else dense):
+            weights = torch.ones(edges.num_edges, device=edges.device) if graph.weight is None else graph.weight
+            matrix = weights.new_zeros(edges.num_nodes, edges.num_nodes)
+            return cls(data.x, matrix.index_put_((edges.target, edges.source), weights, accumulate=True), None)
         return cls(data.x, edges, graph.weight)
+
+    def without(self, pairs: Tensor) -> "Messages":
+        """The same without the edges from ``pairs[0]`` to ``pairs[1]``, ``[2, P]``."""
+        source, target = pairs
+        if isinstance(self.edges, Tensor):
+            n = self.edges.size(0)
+            return replace(self, edges=self.edges.flatten().index_fill(0, target * n + source, 0.0).view(n, n))
+        if self.edges.num_edges == 0:  # a graph of loops alone
+            return self
+        keys, key_of_edge = self._edge_keys
+        wanted = source * self.edges.num_nodes + target
+        at = torch.searchsorted(keys, wanted).clamp(max=keys.numel() - 1)
+        missing = (keys.index_select(0, at) != wanted).float()  # pairs that are not edges remove nothing
+        kept = missing.new_ones(keys.numel()).scatter_reduce(0, at, missing, "amin").index_select(0, key_of_edge)
+        return replace(self, weight=kept if self.weight is None else kept * self.weight)
+
+    @cached_property
+    def _edge_keys(self) -> tuple[Tensor, Tensor]:
+        """The sorted keys of all linked pairs, and the index of each edge's key, ``[E]``."""
+        assert isinstance(self.edges, EdgeLayout)
+        keys = self.edges.source * self.edges.num_nodes + self.edges.target
+        return keys.unique(return_inverse=True)
 
     def encode(self, model: LinkNetwork) -> Tensor:
         """Node features ``[N, D]``."""
         return model.encode(self.x, self.edges, self.weight)
 
 
-class LinkProblem(Problem):
-    """Trains a network to tell edges from other pairs of nodes.
+def _is_dense(layout: EdgeLayout) -> bool:
+    pairs = layout.num_nodes**2
+    return layout.source.is_cuda and pairs <= PAIRS_PER_EDGE * layout.num_edges and 4 * pairs <= MATRIX_BYTES
 
-    An epoch goes once through the training edges. Each batch runs the network on the whole graph, scores its edges and
-    as many negative pairs, and clips the gradients of network, predictor and embedding each by themselves. Nothing in a
-    step waits for a GPU. The training metric is that of a sample of the training edges beside the negative pairs of
+
+class LinkProblem(Problem):
+    """Trains a network to distinguish edges from other pairs of nodes.
+
+    An epoch uses every training edge once. Each batch runs the network on the whole graph, scores its edges and the
+    same number of negative pairs, and clips the gradients of network, predictor and embedding separately. Steps do not
+    synchronise a GPU. The training metric compares a sample of the training edges with the negative pairs of
     validation, as in OGB's examples.
 
     Args:
@@ -79,12 +121,12 @@ class LinkProblem(Problem):
         options: Learning rate, schedule, batches, precision.
         link: Options of link prediction.
         conv: Name of the network's convolution.
-        seed: Of the order of the edges and of the negative pairs.
-        recompute: Whether the backward pass computes scores again.
+        seed: Seed of the order of the edges and of the negative pairs.
+        recompute: Whether the backward pass recomputes scores (activation checkpointing).
     """
 
     name, unit = "links", "edges"
-    remedy = "lower the learning rate, clip gradients (--clip-gradient 1), or look at the node features"
+    remedy = "lower the learning rate, clip gradients (--clip-gradient 1), or check the node features"
 
     def __init__(
         self,
@@ -100,8 +142,10 @@ class LinkProblem(Problem):
     ) -> None:
         self.model: LinkNetwork = model
         self.task, self.data, self.options, self.seed, self.device = task, data, options, seed, data.device
-        self.recompute, self.weighted = recompute, link.edge_weights
+        self.recompute, self.weighted, self.mask = recompute, link.edge_weights, link.mask_batch
         self.messages = self._messages(conv)
+        if self.mask:
+            self._check_mask(conv)
         self.test_messages: Messages | None = None
         if link.validation_edges and not isinstance(model, MatrixFactorization):
             self.test_messages = self._messages(conv, with_validation=True)
@@ -110,7 +154,7 @@ class LinkProblem(Problem):
             self.no_edges = NoEdgePairs(data.edge, data.num_nodes, undirected=data.undirected)
         self.edges = data.splits["train"].edge
         self.batches = math.ceil(self.edges.size(0) / options.batch_size)
-        self.block = options.eval_batch_size or options.batch_size  # pairs that evaluation scores at once
+        self.block = options.eval_batch_size or options.batch_size  # pairs that evaluation scores at a time
         count = min(self.edges.size(0), data.splits["val"].edge.size(0))
         picked = torch.randperm(self.edges.size(0), generator=self._generator(SAMPLE), device=self.device)[:count]
         self.sample = self.edges.index_select(0, picked)
@@ -118,6 +162,13 @@ class LinkProblem(Problem):
 
     def _messages(self, conv: str, *, with_validation: bool = False) -> Messages:
         return Messages.of(self.data, conv=conv, weighted=self.weighted, with_validation=with_validation)
+
+    def _check_mask(self, conv: str) -> None:
+        if conv != "gcn" or isinstance(self.model, MatrixFactorization):
+            got = f"the model {conv!r}" if conv != "gcn" else "an embedding model"
+            raise UnsupportedError("GCN for mask_batch, which needs edge weights", got, "set mask_batch=false")
+        if isinstance(self.messages.edges, Tensor) and not is_adjacency(self.messages.edges):
+            raise UnsupportedError("a graph without weighted loops for mask_batch", "some", "remove the loops")
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         return self.model.parameter_groups()
@@ -135,18 +186,21 @@ class LinkProblem(Problem):
             yield self.edges.index_select(0, chosen).t(), negative
 
     def step_loss(self, batch: Pairs, epoch: int, number: int) -> StepLoss:
-        h = self.encode()
+        h = self.encode(batch[0])
         true, false = (self._score(h, pairs).float() for pairs in batch)
         loss = self.task.loss_of(true, false)
         return StepLoss(loss, loss.detach(), weight=float(batch[0].size(1)))
 
-    def encode(self) -> Tensor:
-        """Features of all nodes, ``[N, D]``."""
+    def encode(self, batch: Tensor) -> Tensor:
+        """Features of all nodes, ``[N, D]``, for a step on the edges ``batch`` ``[2, B]``."""
         if isinstance(self.model, MatrixFactorization) and not self.model.trains_vectors:
-            if self._frozen is None:  # nothing that the predictor's loss could change
+            if self._frozen is None:  # training the predictor does not change them
                 self._frozen = self.messages.encode(self.model)
             return self._frozen
-        return self.messages.encode(self.model)
+        if not self.mask:
+            return self.messages.encode(self.model)
+        both = torch.cat([batch, batch.flip(0)], dim=1) if self.data.undirected else batch
+        return self.messages.without(both).encode(self.model)
 
     def _score(self, h: Tensor, pairs: Tensor) -> Tensor:
         if self.recompute:
@@ -159,13 +213,13 @@ class LinkProblem(Problem):
         found = {}
         for split, (positive, negative) in scores.items():
             loss = float(self.task.loss_of(positive, negative))
-            # scores that are not finite cannot be ranked; the guard says what is wrong
+            # scores that are not finite cannot be ranked; the guard reports the problem
             found[split] = loss, float(self.task.score(positive, negative)) if math.isfinite(loss) else math.nan
         return found | {"train": (self.loss.mean(), found["train"][1])}
 
     @torch.no_grad()
     def scores(self) -> dict[str, Pairs]:
-        """Scores of the true and of the false pairs of each split, in evaluation mode."""
+        """Scores of the positive and negative pairs of each split, in evaluation mode."""
         result = {}
         with in_mode(self.model, training=False), autocast(self.device, self.options.precision):
             h = self.messages.encode(self.model)
@@ -175,7 +229,7 @@ class LinkProblem(Problem):
                 true = self.sample if split == "train" else self.data.splits[split].edge
                 false = self.data.splits["val" if split == "train" else split].edge_neg
                 if false is None:
-                    raise DataError(f"negative pairs of {split!r}", "none", "give pairs that are no edge")
+                    raise DataError(f"negative pairs of {split!r}", "none", "provide pairs that are not edges")
                 result[split] = self._scores_of(h, true), self._scores_of(h, false)
         return result
 
@@ -188,13 +242,13 @@ class LinkProblem(Problem):
 
     def why_not_captured(self) -> str | None:
         if self.recompute:
-            return "a captured step cannot put random states aside for activation checkpointing"
-        if not isinstance(self.messages.edges, EdgeLayout):
-            return "the graph has weighted loops, which PyG sums"
+            return "a captured step cannot save random states for activation checkpointing"
+        if not isinstance(self.messages.edges, EdgeLayout) and not is_adjacency(self.messages.edges):
+            return "the graph has weighted loops, for which PyG is used"
         return None
 
     def make_engine(self, trainer: "Trainer") -> "Engine":
-        from lrga.training.capture.links import LinkEngine  # which needs what this module has
+        from lrga.training.capture.links import LinkEngine  # imported here: it imports this module
 
         return LinkEngine(trainer, self)
 
@@ -217,7 +271,7 @@ class LinkProblem(Problem):
 
 @torch.no_grad()
 def scores_of(model: LinkNetwork, h: Tensor, pairs: Tensor, *, batch_size: int) -> Tensor:
-    """Logits ``[P]`` of ``pairs`` ``[P, 2]`` of nodes with features ``h``, so many at a time to save memory."""
+    """Logits ``[P]`` of ``pairs`` ``[P, 2]`` of nodes with features ``h``, computed in batches to save memory."""
     result = torch.empty(pairs.size(0), device=pairs.device)
     for first in range(0, pairs.size(0), batch_size):
         part = pairs[first : first + batch_size]
@@ -226,16 +280,16 @@ def scores_of(model: LinkNetwork, h: Tensor, pairs: Tensor, *, batch_size: int) 
 
 
 class PartitionedLinkProblem(LinkProblem):
-    """The same by all processes of the group: the graph is divided between them, and so are the pairs of every batch.
+    """:class:`LinkProblem` for all processes of the group: graph and pairs of every batch are partitioned between them.
 
-    Steps are those of one process but for rounding (:mod:`lrga.distributed`).
+    Steps equal those of one process up to rounding (:mod:`lrga.distributed`).
     """
 
     part: GraphPart
 
     def __init__(self, model: LinkNetwork, task: LinkTask, data: LinkData, *args: Any, **kwargs: Any) -> None:
         if isinstance(model, MatrixFactorization):
-            got, remedy = "a table of vectors, which has no graph to divide", "train it in one process"
+            got, remedy = "an embedding model, which has no graph to partition", "train it in one process"
             raise UnsupportedError("a network of layers for several processes", got, remedy)
         self.whole = model
         super().__init__(model, task, data, *args, **kwargs)
@@ -244,7 +298,7 @@ class PartitionedLinkProblem(LinkProblem):
         self._own = {id(p) for m in self.model.modules() if isinstance(m, ShardedEmbedding) for p in m.parameters()}
 
     def _messages(self, conv: str, *, with_validation: bool = False) -> Messages:
-        found = super()._messages(conv, with_validation=with_validation)
+        found = Messages.of(self.data, conv=conv, weighted=self.weighted, with_validation=with_validation, dense=False)
         index = found.edges.edge_index if isinstance(found.edges, EdgeLayout) else found.edges
         part = partition_graph(index, self.data.num_nodes, device=self.device)
         if not with_validation:
@@ -255,7 +309,7 @@ class PartitionedLinkProblem(LinkProblem):
     def step_loss(self, batch: Pairs, epoch: int, number: int) -> StepLoss:
         torch.manual_seed(step_seed(self.seed, epoch, number, rank_of()))
         own = [share_of(pairs.t(), rank_of(), world_size()).t() for pairs in batch]
-        scores = score_links(self.model, self.part, self.encode(), torch.cat(own, dim=1)).float()
+        scores = score_links(self.model, self.part, self.encode(batch[0]), torch.cat(own, dim=1)).float()
         true, false = scores.split([pairs.size(1) for pairs in own])
         counts = [pairs.size(1) for pairs in batch]
         share = global_mean(F.softplus(-true), rows=counts[0]) + global_mean(F.softplus(false), rows=counts[1])
@@ -265,7 +319,7 @@ class PartitionedLinkProblem(LinkProblem):
         own = share_of(pairs, rank_of(), world_size())
         longest = -(-pairs.size(0) // world_size())
         parts = []
-        for first in range(0, max(longest, 1), self.block):  # as many calls on every rank
+        for first in range(0, max(longest, 1), self.block):  # the same number of calls on every rank
             parts.append(score_links(self.model, self.part, h, own[first : first + self.block].t()).float())
         return gather_ragged(torch.cat(parts), "scores")
 
@@ -285,6 +339,9 @@ class PartitionedLinkProblem(LinkProblem):
         whole = copy.deepcopy(self.whole)
         whole.load_state_dict(weights)
         return whole
+
+    def _check_mask(self, conv: str) -> None:
+        raise UnsupportedError("one process for mask_batch", f"{world_size()} processes", "start one process")
 
     def why_not_captured(self) -> str | None:
         return "several processes train"

@@ -1,4 +1,4 @@
-"""What a stage of a run trains; :class:`~lrga.training.trainer.Trainer` does the rest."""
+"""The part of a stage that depends on the problem; the loop is :class:`~lrga.training.trainer.Trainer`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ class StepLoss:
     """The loss of a batch.
 
     Attributes:
-        loss: What is minimised; one rank's share of it where several processes train.
-        value: What is reported, detached: the loss of the whole batch.
-        scored: Scores and targets, where a metric is computed from them.
-        weight: Of the batch in the mean over an epoch.
+        loss: The loss to minimise; with several processes, this rank's share of it.
+        value: The reported loss of the whole batch, detached.
+        scored: Scores and targets, if a metric is computed from them.
+        weight: Weight of the batch in the mean over an epoch.
     """
 
     loss: Tensor
@@ -38,21 +38,21 @@ class Problem(ABC):
     """One stage of a run: a model, the batches of an epoch, the loss of a batch, the evaluation of the splits.
 
     Attributes:
-        name: Of the stage, in checkpoints and messages.
-        unit: What is counted in the sizes of the splits.
-        model: What is trained, on :attr:`device`.
-        task: What is predicted.
+        name: Name of the stage, in checkpoints and messages.
+        unit: Unit of the sizes of the splits.
+        model: The model, on :attr:`device`.
+        task: The task.
         options: Learning rate, schedule, batches, precision.
-        seed: Of everything random beside weights and dropout.
-        batches: Batches of an epoch.
-        remedy: What to do about a loss that is not finite.
-        is_evaluated: Whether epochs are evaluated and recorded; a stage that only prepares another one is not.
+        seed: Seed of all randomness except weights and dropout.
+        batches: Number of batches per epoch.
+        remedy: Remedy for a loss that is not finite.
+        is_evaluated: Whether epochs are evaluated and recorded; preparatory stages are not.
     """
 
     name: ClassVar[str]
     unit: ClassVar[str] = "graphs"
     remedy: ClassVar[str] = (
-        "lower the learning rate, clip gradients (--clip-gradient 1, in campaigns --set clip_gradient=1), or look at "
+        "lower the learning rate, clip gradients (--clip-gradient 1, in campaigns --set clip_gradient=1), or check "
         "the graphs of this batch"
     )
     is_evaluated: ClassVar[bool] = True
@@ -69,11 +69,11 @@ class Problem(ABC):
 
     @abstractmethod
     def epoch_batches(self, epoch: int, first: int) -> Iterator[Any]:
-        """The batches of an epoch (from 0) from batch ``first`` on, in an order that follows from seed and epoch."""
+        """The batches of an epoch (from 0), starting at batch ``first``, in an order determined by seed and epoch."""
 
     @abstractmethod
     def step_loss(self, batch: Any, epoch: int, number: int) -> StepLoss:
-        """The loss of a batch, the ``number``-th of the epoch, both from 0."""
+        """The loss of batch ``number`` of an epoch, both from 0."""
 
     @cached_property
     def loss(self) -> Running:
@@ -93,11 +93,11 @@ class Problem(ABC):
         raise TypeError(f"{type(self).__name__} is not evaluated")
 
     def end_epoch(self) -> None:
-        """An epoch is over: the sums begin anew."""
+        """Resets the sums after an epoch."""
         self.loss.reset()
 
     def numbers(self) -> dict[str, float]:
-        """Further numbers of an epoch worth recording, by name."""
+        """Additional values of an epoch to record, by name."""
         return {}
 
     def state(self) -> dict[str, Any]:
@@ -105,29 +105,29 @@ class Problem(ABC):
         return {"loss": self.loss.state()}
 
     def restore(self, state: Any) -> None:
-        """Continues from what :meth:`state` gave."""
+        """Restores a :meth:`state`."""
         self.loss.restore(state["loss"])
 
     def why_not_captured(self) -> str | None:
-        """Why steps cannot be recorded as CUDA graphs, as far as is known without trying; ``None`` if they can."""
+        """Why steps cannot be captured as CUDA graphs, as far as known without a capture; ``None`` if they can."""
         return f"{self.name} cannot be captured"
 
     def make_engine(self, trainer: "Trainer") -> "Engine":
-        """What runs recorded steps."""
+        """Creates the engine for captured steps."""
         raise TypeError(f"{type(self).__name__} has no captured steps")
 
     def diagnose(self, batch: Any) -> str | None:
-        """Where NaN or infinity first appears when the model is run on a batch; ``None`` where it does not."""
+        """Where NaN or infinity first appears when the model runs on a batch; ``None`` if nowhere."""
         return None
 
     def diagnose_split(self, split: str) -> str | None:
-        """The same for the evaluation of a split, with the batch in which it appears."""
+        """:meth:`diagnose` for the evaluation of a split; also names the batch."""
         return None
 
-    # Several processes each have a share of the work; one process has all of it.
+    # Hooks for several processes that share the work; the defaults are for one process.
 
     def whole_model(self, weights: dict[str, Tensor]) -> nn.Module:
-        """The trained model with these weights, as one process uses it."""
+        """The trained model with these weights, for a single process."""
         self.model.load_state_dict(weights)
         return self.model
 
@@ -140,9 +140,9 @@ class Problem(ABC):
             nn.utils.clip_grad_norm_(group, limit)
 
     def gather(self, parameter: nn.Parameter, value: Tensor) -> Tensor:
-        """A tensor that belongs to a parameter (its value, its moments), whole, from this process's part."""
+        """The complete tensor of a parameter (value or moment) from this process's part."""
         return value
 
     def take(self, parameter: nn.Parameter, value: Tensor) -> Tensor:
-        """This process's part of what :meth:`gather` gave."""
+        """This process's part of a result of :meth:`gather`."""
         return value

@@ -1,4 +1,4 @@
-"""How each data set is usually trained on, and which options a run does not use, for graphs and for links."""
+"""The training protocols of the data sets, and the options that a run does not use, for graphs and links."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,9 +12,9 @@ from lrga.models.link import LINK_SETS
 from lrga.models.zoo import budget_of, model_name
 from lrga.training.config import DataConfig, LinkConfig, OptimizerConfig, TrainingConfig
 
-BATCH_SIZE = 65_536  # edges
-OWN_BATCH_SIZE = 32  # graphs of data whose size nobody knows beforehand
-SEED_NODES = 512  # of a batch where neighbours are sampled
+BATCH_SIZE = 65_536  # edges per batch
+OWN_BATCH_SIZE = 32  # graphs per batch of the user's own data
+SEED_NODES = 512  # seed nodes per batch with neighbour sampling
 
 _ATTENTION_MODULE = ("rank", "attention_heads", "normalize", "qk_norm", "gate", "backend")
 _ATTENTION = (*_ATTENTION_MODULE, "wiring")
@@ -23,7 +23,10 @@ _GRAPHS_ONLY = (
     "edge_features", "encoding", "block", "norm", "attention_dropout",
     "recalibrate_norm", "loss", "standardize_targets", "label_smoothing", "fanouts",
 )  # fmt: skip
-_NETWORK_ONLY = (*_ATTENTION_MODULE, "skip", "layers", "validation_edges", "edge_weights")
+_NETWORK_ONLY = (
+    *_ATTENTION_MODULE, "skip", "layers", "validation_edges", "edge_weights", "linear_layers", "input_residual",
+    "orthogonal", "mask_batch", "predictor_residual",
+)  # fmt: skip
 _WALK_BIAS = ("walk_p", "walk_q")
 _WALKS = (
     "walk_length", "walk_context", "walks_per_node", "walk_epochs", "walk_batch_size", "walk_lr", "walk_pull",
@@ -32,7 +35,7 @@ _WALKS = (
 
 
 def protocol_config(name: str, data_options: Mapping[str, Any], given: Mapping[str, Any]) -> TrainingConfig:
-    """The configuration of a run on the data called ``name``: what is given, the rest by the protocol of the data."""
+    """The configuration of a run on the data ``name``: given options, and the protocol of the data for the others."""
     dataset = dataset_name(name)
     is_link = data_options.get("task") == "link" if dataset is None else spec_of(dataset).links
     return (_link_config if is_link else _graph_config)(dataset, name, data_options, given)
@@ -59,7 +62,7 @@ def _graph_config(
 def _link_config(
     dataset: str | None, name: str, data_options: Mapping[str, Any], given: Mapping[str, Any]
 ) -> TrainingConfig:
-    if dataset is not None:  # whose task is "link" anyway
+    if dataset is not None:  # its task is "link" anyway
         data_options = {key: v for key, v in data_options.items() if (key, v) != ("task", "link")}
     base = TrainingConfig(data=DataConfig(name=name, options=data_options), link=LinkConfig())
     model = base.changed(model=given.get("model", base.model.model)).model.model
@@ -70,9 +73,9 @@ def _link_config(
 def benchmark_schedule(
     dataset: str, model: str = "gcn", *, budget: str | int = "100K", preset: str = "2022"
 ) -> OptimizerConfig:
-    """Adam, the rate halved on plateaus of the validation loss until below 1e-5; the rest as the set's schedule says.
+    """Adam, with the rate halved on plateaus of the validation loss until it is below 1e-5, and the set's schedule.
 
-    The preset ``"2020"`` has the benchmark's patience of June 2020.
+    The preset ``"2020"`` uses the benchmark's patience of June 2020.
 
     Example:
         >>> benchmark_schedule("CLUSTER", "gatedgcn", budget="500K").batch_size
@@ -84,8 +87,8 @@ def benchmark_schedule(
     return OptimizerConfig(**schedule.options(model=model_name(model), budget=budget_of(budget)[1], preset=preset))
 
 
-_LR = {"ogbl-collab": 5e-4, "ogbl-ddi": 5e-3, "ogbl-ppa": 1e-2}  # of the networks
-# Windows and walks of the leaderboard's DeepWalk: of a dense graph only the next two nodes of a walk are near.
+_LR = {"ogbl-collab": 5e-4, "ogbl-ddi": 5e-3, "ogbl-ppa": 1e-2}  # for networks
+# Walks and windows of the leaderboard's DeepWalk: in a dense graph only the next two nodes of a walk count as near.
 _DEEPWALK: dict[str, dict[str, Any]] = {
     "ogbl-collab": {"walk_length": 40, "walk_context": 20, "walk_epochs": 5, "walk_pull": 0.005},
     "ogbl-ddi": {"walk_length": 80, "walk_context": 3, "walk_epochs": 5, "walk_batch_size": 16, "walk_pull": 0.05},
@@ -95,12 +98,12 @@ _EPOCHS = {"ogbl-collab": 200, "ogbl-ddi": 200, "ogbl-ppa": 20}
 
 
 def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None = None) -> dict[str, Any]:
-    """Every option of a run, by name: the authors' for networks with LRGA, OGB's examples for the other rows.
+    """All options of a run, by name: the authors' for networks with LRGA, those of OGB's examples for other models.
 
     Args:
-        dataset: One of the three, or ``None`` for the user's own edges.
+        dataset: One of the three OGB sets, or ``None`` for the user's own edges.
         model: A convolution, ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
-        lrga: Whether the network has LRGA; by default where it can.
+        lrga: Whether the network has LRGA; by default if the model supports it.
 
     Example:
         >>> options = link_protocol("ogbl-ddi")
@@ -110,7 +113,7 @@ def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None 
     embedding = model in EMBEDDINGS
     lrga = not embedding if lrga is None else lrga
     if embedding and lrga:
-        raise OptionError("LRGA in a network of layers", f"the model {model!r}, a table", "pass lrga=False")
+        raise OptionError("LRGA only in a network of layers", f"the embedding model {model!r}", "pass lrga=False")
     common = {"lrga": lrga, "batch_size": BATCH_SIZE, "schedule": "constant"}
     if dataset is None:
         own = {"hidden": 128, "layers": 2, "rank": 30, "skip": True, "dropout": 0.0, "predictor_layers": 2}
@@ -134,7 +137,7 @@ def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None 
 
 
 def unused_options(config: TrainingConfig, given: Mapping[str, Any]) -> dict[str, str]:
-    """Options that the run of a configuration does not use, with the reason; among them all such that are given."""
+    """Options that a run does not use, with the reason; the result includes all ``given`` options of this kind."""
     model, options, schedule = config.model, config.optimizer, config.optimizer.schedule
     dataset = dataset_name(config.data.name)
     own, spec = dataset is None, None if dataset is None else spec_of(dataset)
@@ -176,7 +179,7 @@ def unused_options(config: TrainingConfig, given: Mapping[str, Any]) -> dict[str
 
 
 def idle_options(given: Mapping[str, Any], model: str) -> list[str]:
-    """Those of the given options that link prediction with this convolution or embedding would not read.
+    """The given options that link prediction with this convolution or embedding does not use.
 
     Example:
         >>> idle_options({"rank": 30, "walk_p": 2.0, "hidden": 64}, "deepwalk")
@@ -185,8 +188,13 @@ def idle_options(given: Mapping[str, Any], model: str) -> list[str]:
     if model in EMBEDDINGS:
         unread = _NETWORK_ONLY + {"mf": _WALKS, "deepwalk": _WALK_BIAS, "node2vec": ()}[model]
     else:
-        unread = _WALKS if model == "gcn" else (*_WALKS, "edge_weights")
-    if given.get("predictor") == "dot":  # which has no weights, to be trained on the vectors of walks either
-        unread += ("predictor_layers", "predictor") if model in ("node2vec", "deepwalk") else ("predictor_layers",)
-    # a bool that is false says what is the case anyway
+        unread = _WALKS if model == "gcn" else (*_WALKS, "edge_weights", "mask_batch")
+    if given.get("predictor") == "dot":  # it has no weights, so no training on the vectors of walks either
+        unread += ("predictor_layers", "predictor_residual")
+        unread += ("predictor",) if model in ("node2vec", "deepwalk") else ()
+    if given.get("predictor_layers") == 1:  # no hidden layer
+        unread += ("predictor_residual",)
+    if given.get("linear_layers"):
+        unread += ("skip",)
+    # a bool that is false changes nothing
     return [key for key in given if key in _GRAPHS_ONLY or (key in unread and given[key] is not False)]

@@ -1,4 +1,4 @@
-"""The first stage of Node2Vec and DeepWalk: node vectors from random walks, by skip-gram with negative samples."""
+"""The first stage of Node2Vec and DeepWalk: node vectors from random walks, by skip-gram with negative sampling."""
 
 import math
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ Batch = tuple[Tensor, Tensor]
 
 
 class WalkProblem(Problem):
-    """Trains the vectors of a model; each epoch begins some walks in every node.
+    """Trains the vectors of a model; each epoch starts some walks from every node.
 
     Args:
-        model: Whose vectors are trained.
+        model: The model with the vectors.
         data: The graph, on the model's device.
-        link: Lengths, numbers and rates.
-        seed: Of order, walks and negative samples.
+        link: Options of walks: length, number, learning rate.
+        seed: Seed of order, walks and negative samples.
     """
 
     name, unit, is_evaluated = "walks", "nodes", False
@@ -35,7 +35,7 @@ class WalkProblem(Problem):
     def __init__(self, model: Node2Vec, data: LinkData, link: LinkConfig, *, seed: int) -> None:
         walks = min(data.num_nodes, link.walk_batch_size) * link.walks_per_node
         need = 2 * 8 * walks * (link.walk_length + 1)  # nodes of the walks and of the negative samples
-        check_memory(need, "the walks of a batch", remedy="take shorter or fewer walks", error=OptionError)
+        check_memory(need, "the walks of a batch", remedy="use shorter or fewer walks", error=OptionError)
         self.model: Node2Vec = model
         self.link, self.seed, self.task = link, seed, None
         self.device, self.num_nodes = data.device, data.num_nodes
@@ -52,7 +52,7 @@ class WalkProblem(Problem):
         return [[parameter for table in tables for parameter in table.parameters()]]
 
     def epoch_batches(self, epoch: int, first: int) -> Iterator[Batch]:
-        """Walks and random nodes that begin alike, both ``[B, walk_length + 1]``."""
+        """Walks, and random nodes after the same first node, both ``[B, walk_length + 1]``."""
         link, size = self.link, self.link.walk_batch_size
         generator = stream_generator(self.seed, ORDER, epoch, device=self.device)
         order = torch.randperm(self.num_nodes, generator=generator, device=self.device)
@@ -69,4 +69,4 @@ class WalkProblem(Problem):
         return StepLoss(loss, loss.detach())
 
     def why_not_captured(self) -> str | None:
-        return "walks are drawn while it trains"
+        return "walks are sampled during training"

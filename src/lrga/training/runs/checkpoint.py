@@ -1,13 +1,13 @@
-"""A training run put aside: tensors as ``safetensors``, everything else as JSON, nothing pickled.
+"""Checkpoints of a training run: tensors as ``safetensors``, everything else as JSON, without pickles.
 
-A checkpoint is a folder ``checkpoints/STAGE-EPOCH-BATCH`` that appears whole or not at all::
+A checkpoint is a folder ``checkpoints/STAGE-EPOCH-BATCH``, written atomically::
 
     model.safetensors      weights and BatchNorm statistics
-    best.safetensors       the same of the epoch that was best in validation
-    average.safetensors    moving average of the weights, where there is one
+    best.safetensors       the same for the best epoch in validation
+    average.safetensors    moving average of the weights, if used
     training.safetensors   moments of the optimiser, random states
-    state.json             stage and position, learning rate, schedule, sums of the running epoch; size and checksum of
-                           the others
+    state.json             stage and position, learning rate, schedule, sums of the current epoch; size and checksum of
+                           the other files
 """
 
 import hashlib
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 STATE = "state.json"
-MAX_KEPT = 2  # so that a damaged file costs an epoch and not the run
-MIN_SECONDS = 10.0  # between checkpoints after short epochs
-PAUSE_REASONS = (None, "checkpoint", "time_limit", "interrupted")  # the greatest of all ranks wins
+MAX_KEPT = 2  # a damaged file then costs an epoch, not the run
+MIN_SECONDS = 10.0  # minimum time between checkpoints after short epochs
+PAUSE_REASONS = (None, "checkpoint", "time_limit", "interrupted")  # the highest index over all ranks wins
 _NAME = re.compile(r"(\d-)?\d{6}-\d{7}")  # version 0.1 had no stages
-_RESTORE = "restore the folder, or train anew in another"
+_RESTORE = "restore the folder, or train again in another folder"
 
-_PLACE = ("epoch", "batch", "records", "seconds", "epoch_seconds")  # of a trainer
+_PLACE = ("epoch", "batch", "records", "seconds", "epoch_seconds")  # attributes of a trainer
 
 Tensors = Mapping[str, Tensor]
 
 
 @contextmanager
 def damage_explained(what: str, remedy: str = _RESTORE) -> Iterator[None]:
-    """Turns whatever goes wrong within it, reading ``what`` from a file, into a :class:`CheckpointError`."""
+    """Converts errors while reading ``what`` from a file to a :class:`CheckpointError`."""
     try:
         yield
     except CheckpointError:
@@ -68,7 +68,7 @@ def damage_explained(what: str, remedy: str = _RESTORE) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What :func:`write_checkpoint` wrote: tensors by part (``model``, ``best``, ``training``) and the rest."""
+    """Contents of a checkpoint: tensors by part (``model``, ``best``, ``training``) and the other state."""
 
     path: Path
     parts: dict[str, dict[str, Tensor]]
@@ -76,12 +76,12 @@ class Checkpoint:
 
 
 def checkpoint_name(stage: int, epoch: int, batch: int) -> str:
-    """Names sort in the order of training: so many stages, epochs of the next and batches of its next are done."""
+    """The name for these numbers of finished stages, epochs and batches; names sort in the order of training."""
     return f"{stage}-{epoch:06d}-{batch:07d}"
 
 
 def write_checkpoint(folder: Path, name: str, parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
-    """Writes a checkpoint below ``folder`` and then deletes all but the last two."""
+    """Writes a checkpoint in ``folder`` and then deletes all but the last two."""
     files = {f"{part}.safetensors": to_bytes(tensors) for part, tensors in parts.items()}
     facts = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()} for name, content in files.items()
@@ -92,36 +92,36 @@ def write_checkpoint(folder: Path, name: str, parts: Mapping[str, Tensors], stat
     with writing(folder):
         for old in sorted(_all(folder))[:-MAX_KEPT]:
             shutil.rmtree(old)
-        for left in folder.glob(".writing-*"):  # by a process that was killed; this one holds the run's lock
+        for left in folder.glob(".writing-*"):  # left by a killed process; this process holds the run's lock
             shutil.rmtree(left)
     return target
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Reads and verifies one checkpoint."""
-    remedy = "delete this folder: the run then continues from the checkpoint before it, if there is one"
-    with damage_explained(f"a whole checkpoint in {path}", remedy):
+    remedy = "delete this folder: the run then continues from the previous checkpoint, if there is one"
+    with damage_explained(f"a complete checkpoint in {path}", remedy):
         written = limits.parse_json(limits.read_bytes(path / STATE, error=CheckpointError), finite=True)
         if written["format"] != FORMAT:
             got = f"format {written['format']}"
             raise CheckpointError(f"{path} in format {FORMAT}", got, "continue with the version that wrote it")
-        if "stage" in written["state"] and "sha256" not in written:  # which version 0.1 did not always write
+        if "stage" in written["state"] and "sha256" not in written:  # version 0.1 did not always write it
             raise CheckpointError(f"{path / STATE} with its checksum", "none", remedy)
         written = unsealed(written, path / STATE)
         parts = {}
         for name, facts in written["files"].items():
             content = limits.read_bytes(path / name, error=CheckpointError)
             if len(content) != facts["bytes"] or hashlib.sha256(content).hexdigest() != facts["sha256"]:
-                what = "another content" if len(content) == facts["bytes"] else f"{len(content):,} bytes"
-                raise CheckpointError(f"{path / name} as it was written ({facts['bytes']:,} bytes)", what, remedy)
+                what = "other content" if len(content) == facts["bytes"] else f"{len(content):,} bytes"
+                raise CheckpointError(f"{path / name} unchanged ({facts['bytes']:,} bytes)", what, remedy)
             parts[name.removesuffix(".safetensors")] = from_bytes(content)
         return Checkpoint(path, parts, dict(written["state"]))
 
 
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest sound checkpoint below ``folder``, ``None`` without any; and what was wrong with newer ones.
+    """The newest valid checkpoint in ``folder`` (``None`` if there are no checkpoints), and the errors of newer ones.
 
-    Where there are checkpoints but none is sound, that is an error.
+    If all checkpoints are damaged, an error is raised.
     """
     problems: list[CheckpointError] = []
     for path in sorted(_all(folder), reverse=True):
@@ -139,10 +139,9 @@ def _all(folder: Path) -> list[Path]:
 
 
 def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
-    """Everything that decides how training goes on: tensors by part (``model``, ``best``, ``average``, ``training``)
-    and JSON values.
+    """The complete training state: tensors by part (``model``, ``best``, ``average``, ``training``) and JSON values.
 
-    Tensors are not copied. Where several processes share a model they all must call it: each gets the whole.
+    Tensors are not copied. If several processes share a model, all must call this function; each gets the whole state.
     """
     problem, parameters = trainer.problem, dict(trainer.model.named_parameters())
     optimizer = trainer.optimizer.state_dict()
@@ -175,10 +174,10 @@ def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str,
 
 
 def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
-    """Puts a trainer where :func:`capture` found one; a state that does not fit is refused."""
+    """Restores a trainer from a :func:`capture`; a state that does not fit raises an error."""
     if "stage" not in state:
-        remedy = "finish it with lrga 0.1, or train anew in another folder"
-        raise CheckpointError("a checkpoint of this version of lrga", "one of version 0.1", remedy)
+        remedy = "finish it with lrga 0.1, or train again in another folder"
+        raise CheckpointError("a checkpoint of this version of lrga", "a checkpoint of version 0.1", remedy)
     with damage_explained("a checkpoint that fits this run"):
         _restore(trainer, parts, state)
 
@@ -189,7 +188,7 @@ def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[st
     stage = [problem.name for problem in trainer.stages].index(state["stage"])
     if stage != trainer.stage:
         trainer.start_stage(stage)
-    trainer.engine = None  # moments get new memory, which recorded steps do not know
+    trainer.engine = None  # moments get new memory addresses, so captured steps are invalid
     problem, parameters = trainer.problem, dict(trainer.model.named_parameters())
     trainer.model.load_state_dict(dict(parts["model"]))
     trained, random = _trained(trainer), {}
@@ -220,12 +219,12 @@ def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[st
 
 
 def _trained(trainer: "Trainer") -> list[torch.nn.Parameter]:
-    """The parameters in the order in which the optimiser numbers them."""
+    """The parameters in the order of the optimiser."""
     return [parameter for group in trainer.optimizer.param_groups for parameter in group["params"]]
 
 
 class FolderCheckpointer(Checkpointer):
-    """Saves a run in its folder; pauses at a deadline and on Ctrl-C, on all ranks at once."""
+    """Saves a run in its folder; pauses at a deadline and on Ctrl-C, on all ranks at the same step."""
 
     def __init__(self, folder: "RunFolder", request: "StopRequest", minutes: float, deadline: float | None) -> None:
         self.folder, self.request, self.deadline = folder, request, deadline
@@ -234,7 +233,7 @@ class FolderCheckpointer(Checkpointer):
     def pause(self, trainer: "Trainer") -> str | None:
         reason = self._reason(trainer)
         if world_size() > 1:
-            if trainer.device.type == "cuda" and trainer.batch % 16:  # asking the other ranks means waiting for the GPU
+            if trainer.device.type == "cuda" and trainer.batch % 16:  # asking other ranks synchronises the GPU
                 return None
             code = torch.tensor([PAUSE_REASONS.index(reason)], device=trainer.device)
             dist.all_reduce(code, op=dist.ReduceOp.MAX)
@@ -250,7 +249,7 @@ class FolderCheckpointer(Checkpointer):
         now = time.monotonic()
         if self.deadline is not None and now >= self.deadline:
             return "time_limit"
-        # where the losses are not finite any more, the guard says so at its next look
+        # if losses are not finite, the guard reports it at its next check
         return "checkpoint" if now - self._saved_at >= self.seconds and trainer.guard.is_finite() else None
 
     def log(self, text: str, facts: dict[str, Any]) -> None:
@@ -266,6 +265,6 @@ class FolderCheckpointer(Checkpointer):
 
     def save(self, trainer: "Trainer") -> None:
         name = checkpoint_name(*trainer.position)
-        if name != self._saved:  # where nothing was done since the last, there is nothing to save
+        if name != self._saved:  # otherwise nothing changed since the last checkpoint
             trainer.notify("on_checkpoint", self.folder.save_checkpoint(name, *capture(trainer)))
         self._saved, self._saved_at = name, time.monotonic()

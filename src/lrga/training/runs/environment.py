@@ -1,4 +1,4 @@
-"""Where a run was made: hardware, versions, commit."""
+"""The environment of a run: hardware, versions, commit."""
 
 import functools
 import os
@@ -18,7 +18,7 @@ _PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "safetensors", "trito
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """Versions, hardware and commit as JSON values, for the record beside every result.
+    """Versions, hardware and commit as JSON values, recorded with every result.
 
     Example:
         >>> sorted(environment(torch.device("cpu")))
@@ -39,15 +39,15 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the source tree that this package runs from, with ``+`` where it was changed; ``None`` without one.
+    """The commit of the source tree of this package, with ``+`` if the tree was changed; ``None`` if there is none.
 
-    A copy without history may name it in the environment variable ``LRGA_COMMIT``.
-    A package that merely lies inside somebody's repository (in a virtual environment, say) has none.
+    For a copy without history, set the environment variable ``LRGA_COMMIT``.
+    A package that is only installed inside another repository (e.g. in a virtual environment) has no commit.
     """
     return os.environ.get("LRGA_COMMIT") or _commit_of(Path(__file__).resolve())
 
 
-@functools.cache  # of the code that is loaded, whatever happens to its files
+@functools.cache  # the commit of the loaded code, even if its files change later
 def _commit_of(source: Path) -> str | None:
     if shutil.which("git") is None or _git(source.parent, "ls-files", "--error-unmatch", source.name) is None:
         return None

@@ -1,15 +1,15 @@
-"""The folder of a run: complete, readable by eye, and sound at every moment.
+"""The folder of a run: complete, human-readable, and valid at any time.
 
 ::
 
     config.json         the configuration
-    model.json          the network to the last number, the task, and the configuration with which the run began
+    model.json          the resolved network, the task, and the configuration at the start of the run
     environment.json    hardware, versions and commit of every start
     metrics.jsonl       one line for each epoch
-    log.txt             what happened when
+    log.txt             events with their time
     checkpoints/        the last two (see lrga.training.runs.checkpoint)
-    model.safetensors   at the end: weights of the last epoch; best.safetensors those best in validation
-    result.json         at the end: the numbers
+    model.safetensors   at the end: weights of the last epoch; best.safetensors: the best weights in validation
+    result.json         at the end: the results
 """
 
 import json
@@ -62,14 +62,14 @@ class RunFolder:
 
     @property
     def begun_before_restart(self) -> bool:
-        """Whether this command began the run before ``torchrun`` restarted it."""
+        """Whether this command started the run before a restart by ``torchrun``."""
         if attempt() == 0 or (name := launch_name()) is None:
             return False
         return any(start.get("torchrun") == name for start in self.environments())
 
     @rank_zero_only(nullcontext())
     def lock(self) -> AbstractContextManager[Any]:
-        """To be held while training."""
+        """The lock of the folder, to be held during training."""
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         return FolderLock(self.path)
@@ -83,9 +83,9 @@ class RunFolder:
         fingerprint: str,
         features: Mapping[str, list[str]] | None = None,
     ) -> None:
-        """Writes down what the run is; ``config.json`` last, so that a folder with one is complete.
+        """Writes the description of the run; ``config.json`` last, so a folder with this file is complete.
 
-        ``features`` holds the names of the columns of node and edge features, where they have names.
+        ``features`` holds the names of the columns of node and edge features, if any.
         """
         self._clear()
         facts = {"architecture": architecture.to_json(), "task": task.to_json(), "data": fingerprint}
@@ -97,51 +97,51 @@ class RunFolder:
         """The configuration of the run."""
         if not (self.path / "config.json").is_file():
             got = "no config.json there" if self.path.is_dir() else "no such folder"
-            raise CheckpointError(f"a run folder at {self.path}", got, "name the folder that lrga train wrote")
+            raise CheckpointError(f"a run folder at {self.path}", got, "pass a folder that lrga train wrote")
         values = read_json(self.path / "config.json")
         with damage_explained(f"{self.path / 'config.json'}"):
             config = TrainingConfig.from_json(values)
         if dataset_name(config.data.name) is None and "standardize_targets" not in values.get("run", {}):
             path = self.path / "model.json"
             if dict(unsealed(read_json(path), path).get("task", {})).get("kind") == "regression":
-                return config.changed(standardize_targets=False)  # version 0.1 took targets as they are
+                return config.changed(standardize_targets=False)  # version 0.1 did not standardise targets
         return config
 
     def continue_with(self, config: TrainingConfig) -> None:
-        """Makes a run that goes on unfinished and replaces its configuration, some options of which may change."""
+        """Marks a resumed run as unfinished and replaces its configuration; some options may change."""
         self._clear()
         with writing(self.path):
-            (self.path / "result.json").unlink(missing_ok=True)  # first: it belongs to the configuration of before
+            (self.path / "result.json").unlink(missing_ok=True)  # first: it belongs to the previous configuration
         write_json(self.path / "config.json", config.to_json())
 
     def _clear(self) -> None:
-        """Deletes temporary files of processes that were killed; this one holds the run's lock."""
+        """Deletes temporary files of killed processes; this process holds the run's lock."""
         with writing(self.path):
             for left in self.path.glob(".*.tmp"):
                 left.unlink(missing_ok=True)
 
     def model_facts(self) -> tuple[AnyArchitecture, AnyTask, str]:
-        """The network, the task and the fingerprint of the data; refused where ``config.json`` was changed since."""
+        """The network, the task and the fingerprint of the data; raises an error if ``config.json`` was changed."""
         path, config = self.path / "model.json", self.config()
         with damage_explained(f"{path}"):
             facts = unsealed(read_json(path), path)
             begun = TrainingConfig.from_json(facts["config"]) if "config" in facts else config
             if (found := first_difference(config, begun, ignore=("max_epochs",))) is not None:
-                key, now, then = found  # epochs are added by continue_with
-                change = f"write {key}={then!r} there again, or train with {key}={now!r} in a new folder"
+                key, now, then = found  # continue_with may change max_epochs
+                change = f"restore {key}={then!r} there, or train with {key}={now!r} in a new folder"
                 got = f"{key}={now!r} in {self.path / 'config.json'}"
-                raise CheckpointError(f"{key}={then!r}, with which the run in {self.path} began", got, change)
+                raise CheckpointError(f"{key}={then!r}, the value at the start of the run in {self.path}", got, change)
             return *read_facts(facts["architecture"], facts["task"]), str(facts["data"])
 
     def features(self) -> dict[str, list[str]] | None:
-        """``"node"`` and ``"edge"`` → names of the columns of their features; ``None`` in runs of older versions."""
+        """``"node"`` and ``"edge"`` → names of the feature columns; ``None`` in runs of older versions."""
         path = self.path / "model.json"
         features: dict[str, list[str]] | None = unsealed(read_json(path), path).get("features")
         return features
 
     @rank_zero_only(None)
     def add_environment(self, facts: dict[str, Any]) -> None:
-        """Adds where this start of the run happens."""
+        """Adds the environment of this start of the run."""
         start = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts}
         if (name := launch_name()) is not None:
             start["torchrun"] = name
@@ -149,12 +149,12 @@ class RunFolder:
 
     @rank_zero_only(None)
     def extend_environment(self, facts: dict[str, Any]) -> None:
-        """Adds facts to those of the last start."""
+        """Adds facts to the environment of the last start."""
         *before, last = self.environments()
         write_json(self.path / "environment.json", [*before, {**last, **facts}])
 
     def environments(self) -> list[dict[str, Any]]:
-        """Where every start of the run happened."""
+        """The environments of all starts of the run."""
         path = self.path / "environment.json"
         starts = read_json(path) if path.is_file() else []
         if not isinstance(starts, list) or not all(isinstance(start, dict) for start in starts):
@@ -164,36 +164,36 @@ class RunFolder:
 
     @rank_zero_only((None, []))
     def checkpoint(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest sound checkpoint, and what was wrong with newer ones; refused where the folder contradicts it."""
+        """The newest valid checkpoint, and the errors of newer ones; raises an error if it contradicts the folder."""
         checkpoint, problems = newest_checkpoint(self.path / "checkpoints")
         if checkpoint is not None:
             state = checkpoint.state
             records = state.get("records", state["epoch"])
             epochs = [record.epoch for record in self.history(state["metrics_bytes"])]
-            if len(epochs) != records or epochs != list(range(1, len(epochs) + 1)):
+            if epochs != list(range(1, records + 1)):
                 got = f"{len(epochs)}, with the numbers {str(epochs)[:40]}, in metrics.jsonl"
-                remedy = "restore the folder, or train anew in another"
+                remedy = "restore the folder, or train again in another folder"
                 raise CheckpointError(f"the {records} epochs of {checkpoint.path}", got, remedy)
         return checkpoint, problems
 
     def check_files(self) -> None:
-        """Refuses what is no plain file among those that a run writes: writing would fail, or go elsewhere."""
+        """Raises an error if a file of the run is not a regular file: writing would fail, or go to another place."""
         for name in _WRITTEN:
             check_plain(self.path / name)
         if (path := self.path / "checkpoints").is_symlink():
-            raise CheckpointError(f"a folder at {path}", "a link to another one", "put the folder itself there")
-        self.environments()  # which refuses a damaged file
+            raise CheckpointError(f"a folder at {path}", "a link to another folder", "replace the link with the folder")
+        self.environments()  # raises an error for a damaged file
 
     def check_same(self, config: TrainingConfig, *, ignore: tuple[str, ...] = ()) -> None:
-        """Refuses to continue the run under a configuration that would compute something else."""
+        """Raises an error if a configuration would compute something different from the run."""
         if (found := first_difference(config, self.config(), ignore=ignore)) is not None:
             key, value, there = found
-            remedy = "train into another folder, or pass the options of that run"
-            raise CheckpointError(f"the run that {self.path} holds ({key}={there!r})", f"{key}={value!r}", remedy)
+            remedy = "train in another folder, or pass the options of that run"
+            raise CheckpointError(f"the run in {self.path} ({key}={there!r})", f"{key}={value!r}", remedy)
 
     @rank_zero_only(Path())
     def save_checkpoint(self, name: str, parts: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> Path:
-        """Writes a checkpoint; it remembers how much of ``metrics.jsonl`` belongs to it."""
+        """Writes a checkpoint, with the current size of ``metrics.jsonl``."""
         metrics = self.path / "metrics.jsonl"
         size = metrics.stat().st_size if metrics.exists() else 0
         return write_checkpoint(self.path / "checkpoints", name, parts, {**state, "metrics_bytes": size})
@@ -205,14 +205,9 @@ class RunFolder:
 
     @rank_zero_only(None)
     def cut_metrics(self, size: int) -> None:
-        """Drops lines written after the checkpoint that training goes on from: those epochs come again."""
+        """Removes lines written after the checkpoint from which training continues: these epochs are repeated."""
         path = self.path / "metrics.jsonl"
-        check_plain(path)
-        found = path.stat().st_size if path.exists() else 0
-        if found < size:
-            remedy = "restore the file, or train anew"
-            raise CheckpointError(f"at least {size:,} bytes in {path}", f"{found:,} bytes", remedy)
-        if found > size:
+        if path.exists():
             with writing(path):
                 os.truncate(path, size)
 
@@ -220,11 +215,11 @@ class RunFolder:
     def history(self, size: int | None = None) -> tuple[EpochRecord, ...]:
         """All epochs of ``metrics.jsonl``, or those in its first ``size`` bytes."""
         path = self.path / "metrics.jsonl"
-        remedy = "restore the file" if size else "continue the run, which mends it, or restore the file"
+        remedy = "restore the file" if size else "resume the run, which repairs it, or restore the file"
         with damage_explained(f"one epoch on each line of {path}", remedy):
             content = limits.read_bytes(path, error=CheckpointError)[:size] if path.exists() else b""
             if size and (len(content) < size or content[-1:] != b"\n"):
-                raise ValueError(f"no line that ends after {size:,} bytes, as the checkpoint has it")
+                raise ValueError(f"no line end after {size:,} bytes, the size in the checkpoint")
             return tuple(EpochRecord.from_json(limits.parse_json(line, finite=True)) for line in content.splitlines())
 
     @rank_zero_only(None)
@@ -236,29 +231,29 @@ class RunFolder:
 
     @rank_zero_only(None)
     def save_result(self, values: dict[str, Any], weights: dict[str, Tensors]) -> None:
-        """Writes the final weights, then the result: a folder with ``result.json`` is finished."""
+        """Writes the final weights, then the result; a run with ``result.json`` is finished."""
         for name, tensors in weights.items():
             save_tensors(self.path / f"{name}.safetensors", tensors)
         write_json(self.path / "result.json", sealed(values))
 
     def result(self) -> TrainingResult | None:
-        """What ``result.json`` holds; ``None`` before the end; refused where the folder contradicts it."""
+        """The result in ``result.json``; ``None`` before the end; raises an error if it contradicts the folder."""
         path, config = self.path / "result.json", self.config()
         if not path.is_file():
             return None
         found = TrainingResult.from_json(unsealed(read_json(path), path), folder=self.path, reported=config.reported)
         wanted = config.optimizer.max_epochs
         if found.epochs > wanted or (found.stopped_by == "max_epochs" and found.epochs < wanted):
-            remedy = f"write max_epochs={found.epochs} there again, then: lrga train --resume {self.path} --epochs N"
+            remedy = f"restore max_epochs={found.epochs} there, then: lrga train --resume {self.path} --epochs N"
             got = f"max_epochs={wanted} in {self.path / 'config.json'}"
             raise CheckpointError(f"the {found.epochs} epochs of {path}", got, remedy)
         return found
 
     def weights(self, which: str = "model") -> dict[str, Tensor]:
-        """Final weights, ``"model"`` or ``"best"``; before the end those of the newest checkpoint."""
+        """Final weights, ``"model"`` or ``"best"``; before the end, those of the newest checkpoint."""
         path = self.path / f"{which}.safetensors"
         if path.is_file() and self.result() is not None:
-            return load_tensors(path, remedy="take a checkpoint's")
+            return load_tensors(path, remedy="use the weights of a checkpoint")
         checkpoint, _ = self.checkpoint()
         if which == "model" and checkpoint is not None and "average" in checkpoint.parts:
             return checkpoint.parts["model"] | checkpoint.parts["average"]

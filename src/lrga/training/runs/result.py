@@ -1,4 +1,4 @@
-"""What a training run gave."""
+"""The result of a training run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,23 +19,23 @@ _PLAIN = ("stopped_by", "metric", "epochs", "seconds", "parameters", "seed")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """The outcome of a run, finished or paused.
+    """The result of a run, finished or paused.
 
     Attributes:
-        stopped_by: ``"min_lr"`` or ``"max_epochs"`` where it is finished; ``"time_limit"`` where it can be continued.
+        stopped_by: ``"min_lr"`` or ``"max_epochs"`` if it is finished; ``"time_limit"`` if it can be continued.
         metric: Name of the metric (:data:`lrga.tasks.METRICS`); accuracies are in percent.
-        test: The reported number: the metric on ``test`` of the last epoch's model, or of the best one in validation
-            where the protocol says so (link prediction). ``None`` before the first epoch.
-        last: All numbers of the last epoch.
-        best: All numbers of the epoch that was best in validation (``best.test_metric`` beside ``test``).
-        epochs: Epochs trained.
-        seconds: Spent on them, evaluation included.
-        parameters: Of the model.
-        seed: Of the run.
-        folder: The run folder, where there is one.
-        history: Every epoch.
+        test: The reported number: the metric on ``test`` of the last epoch's model, or of the best one in validation if
+            the protocol says so (link prediction). ``None`` before the first epoch.
+        last: Record of the last epoch.
+        best: Record of the best epoch in validation; compare ``best.test_metric`` with ``test``.
+        epochs: Number of trained epochs.
+        seconds: Training time, including evaluation.
+        parameters: Number of parameters of the model.
+        seed: Seed of the run.
+        folder: The run folder, if any.
+        history: Records of all epochs.
         model: The last epoch's model, in evaluation mode.
-        reported: Which epoch's number is reported, ``"last"`` or ``"best"``.
+        reported: The reported epoch, ``"last"`` or ``"best"``.
     """
 
     stopped_by: str
@@ -63,11 +63,11 @@ class TrainingResult:
         return self.stopped_by in FINISHED
 
     def format_metric(self, value: float) -> str:
-        """The metric with as many digits as are worth printing."""
+        """Formats the metric with its usual number of digits."""
         return f"{value:{number_format(value, METRICS[self.metric].decimals)}}"
 
     def to_json(self) -> dict[str, Any]:
-        """What ``result.json`` holds: all but folder, history and model."""
+        """The contents of ``result.json``: all fields except folder, history and model."""
         records = {name: getattr(self, name) for name in ("last", "best")}
         return {
             "test": self.test,
@@ -78,7 +78,7 @@ class TrainingResult:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], **more: Any) -> "TrainingResult":
-        """What :meth:`to_json` wrote; folder, history and model may be added."""
+        """Reads the values of :meth:`to_json`; folder, history and model may be added."""
         with damage_explained("a result", "restore result.json, or train the run to its end again"):
             made: dict[str, Any] = {key: values[key] for key in _PLAIN}
             check_fields(cls, made)

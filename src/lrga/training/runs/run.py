@@ -1,4 +1,4 @@
-"""Training in one call: from a configuration to a result, in a folder that survives any crash."""
+"""Training in one call: from a configuration to a result, in a run folder that survives crashes."""
 
 import os
 import shlex
@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from lrga.distributed.launch import leader_first
 from lrga.errors import CheckpointError, OptionError, OutOfMemoryError
@@ -23,7 +23,6 @@ from lrga.training.config import TrainingConfig
 from lrga.training.determinism import choose_device, deterministic
 from lrga.training.evaluate import in_target_units
 from lrga.training.parallel import broadcast, on_all_ranks
-from lrga.training.problems.architecture import SavedNetwork
 from lrga.training.problems.data import Given, RunData, load_run_data
 from lrga.training.runs.checkpoint import FolderCheckpointer, damage_explained, restore
 from lrga.training.runs.environment import environment
@@ -33,11 +32,11 @@ from lrga.training.runs.trust import data_from_file
 from lrga.training.trainer import Trainer
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
-PAUSED = 3  # exit code after SIGUSR1, by which a batch system announces the end of a job: the same command continues
+PAUSED = 3  # exit code after SIGUSR1, a batch system's signal before the end of a job: the same command resumes
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was asked to stop, and did, after writing a checkpoint; the message says how to continue.
+    """Training was stopped by a signal after writing a checkpoint; the message says how to continue.
 
     Args:
         message: How to resume.
@@ -46,15 +45,15 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, message: str, name: str = "SIGINT") -> None:
         super().__init__(message)
-        # 128 + N as shells report a process ended by signal N
+        # 128 + N: the exit code of shells for signal N
         self.exit_code = PAUSED if name == "SIGUSR1" else 128 + int(signal.Signals[name])
 
 
 class StopRequest:
-    """While the block runs, the first Ctrl-C (or SIGTERM, SIGUSR1, or SIGHUP unless it is ignored) only sets
-    :attr:`received`; a second one stops at once.
+    """Inside the block, the first Ctrl-C (or SIGTERM, SIGUSR1, or SIGHUP unless ignored) only sets :attr:`received`; a
+    second one stops immediately.
 
-    Of no effect outside the main thread, where Python delivers no signals.
+    No effect outside the main thread, because Python delivers signals only there.
     """
 
     def __init__(self) -> None:
@@ -66,7 +65,7 @@ class StopRequest:
         if threading.current_thread() is threading.main_thread():
             for name in _SIGNALS:
                 number = getattr(signal, name, None)  # Windows has no SIGHUP
-                # nohup lets SIGHUP be ignored: the run is to go on when the terminal closes
+                # nohup ignores SIGHUP, so that the run continues when the terminal closes
                 if number is not None and not (name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN):
                     self._previous[number] = signal.signal(number, self._receive)
         return self
@@ -82,17 +81,17 @@ class StopRequest:
             raise KeyboardInterrupt
         self.received = signal.Signals(number).name
         for terminal in self._terminals:
-            if not os.isatty(terminal):  # it was closed, and printing must not fail before the checkpoint is written
+            if not os.isatty(terminal):  # closed: printing must not fail before the checkpoint is written
                 os.dup2(os.open(os.devnull, os.O_WRONLY), terminal)
 
 
 class Session:
-    """A run in its folder, whose lock the caller holds; begun, or restored from the newest sound checkpoint.
+    """A run in its folder, new or restored from the newest valid checkpoint; the caller must hold the folder's lock.
 
-    All checks come before the first write, so a start that fails leaves the folder unchanged.
+    All checks come before the first write, so a failed start leaves the folder unchanged.
 
-    ``run`` and its ``fingerprint`` are the data on the device to train on; ``deadline`` is on the clock
-    ``time.monotonic``; with ``extend`` the run of the folder may have another number of epochs.
+    ``run`` and ``fingerprint`` are the data on the training device and their checksum; ``deadline`` is in the time of
+    ``time.monotonic``; with ``extend`` the run in the folder may have another number of epochs.
     """
 
     def __init__(
@@ -119,16 +118,16 @@ class Session:
             restore(self.trainer, checkpoint.parts, checkpoint.state)
             _check_epochs(self.trainer.epoch, self.trainer.problem.options.max_epochs)
         elif folder.holds_a_run and folder.result() is not None:
-            remedy = "restore the folder checkpoints, or train anew in another folder"
-            raise CheckpointError(f"a checkpoint in {folder.path} to go on from", "none", remedy)
+            remedy = "restore the folder checkpoints, or train again in another folder"
+            raise CheckpointError(f"a checkpoint in {folder.path} to continue from", "none", remedy)
         if folder.holds_a_run:
             folder.continue_with(config)
         else:
             folder.create(config, run.architecture, run.task, fingerprint, run.features)
         for text in problems:
-            folder.log(f"a checkpoint was passed over: {text}")
+            folder.log(f"skipped a damaged checkpoint: {text}")
         folder.cut_metrics(0 if checkpoint is None else checkpoint.state["metrics_bytes"])
-        # The loop that trains says so itself where there is a choice.
+        # If there is a choice, start_engine records the loop.
         loop = {"engine": "plain"} if config.run.engine == "plain" else {}
         folder.add_environment({**environment(device), **loop})
         self.facts = RunFacts(
@@ -148,23 +147,23 @@ class Session:
 
     def _check_same_run(self, run: RunData, fingerprint: str, extend: bool) -> None:
         folder = self.folder
-        # Again: another process may have begun another run while this one waited for the lock, or read its data.
+        # Checked again: another process may have started a run while this one waited for the lock or read its data.
         folder.check_same(self.config, ignore=("max_epochs",) if extend else ())
         architecture, task, seen = folder.model_facts()
         if seen != fingerprint:
             remedy = "restore the original data, or train in another folder"
-            raise CheckpointError(f"the data that {folder.path} was trained on", "others under the same name", remedy)
+            raise CheckpointError(f"the data that {folder.path} was trained on", "other data of the same name", remedy)
         if (architecture, task) != (run.architecture, run.task):
-            remedy = "continue with the version of lrga that began it, or train in another folder"
-            raise CheckpointError(f"the network of {folder.path}", "another one from the same configuration", remedy)
+            remedy = "continue with the version of lrga that started it, or train in another folder"
+            raise CheckpointError(f"the network of {folder.path}", "another network for the same configuration", remedy)
         if (names := folder.features()) is not None and names != run.features:
-            remedy = "give the columns their names again, or train in another folder"
+            remedy = "restore the column names, or train in another folder"
             expected = f"the features that {folder.path} was trained on ({names})"
             raise CheckpointError(expected, f"{run.features}", remedy)
         folder.check_files()
 
     def steps(self) -> Iterator[None]:
-        """Trains one batch after the other, to the end or until it is to pause; then there is a :attr:`result`."""
+        """Trains batch by batch, to the end or until a pause; then sets :attr:`result`."""
         trainer, folder = self.trainer, self.folder
         try:
             trainer.notify("on_start", self.facts)
@@ -181,7 +180,7 @@ class Session:
             trainer.notify("on_close")
 
     def outcome(self, request: StopRequest) -> TrainingResult:
-        """The result; where the user stopped the run, the exception that says how to continue."""
+        """The result; raises :class:`Interrupted` if the user stopped the run."""
         assert self.result is not None
         if self.result.stopped_by == "interrupted":
             name = request.received or "SIGINT"
@@ -190,8 +189,8 @@ class Session:
         return self.result
 
     def _result(self, reason: str) -> TrainingResult:
-        trainer, folder = self.trainer, self.folder
-        weights, task = trainer.weights(), self.facts.task
+        trainer, folder, task = self.trainer, self.folder, self.facts.task
+        weights = trainer.weights()
         result = TrainingResult(
             stopped_by=reason,
             metric=task.metric,
@@ -213,7 +212,7 @@ class Session:
 
 @contextmanager
 def out_of_memory_explained(config: TrainingConfig) -> Iterator[None]:
-    """Turns PyTorch's out-of-memory errors into one that says what to do."""
+    """Converts PyTorch's out-of-memory errors to an error with a remedy."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
@@ -223,7 +222,7 @@ def out_of_memory_explained(config: TrainingConfig) -> Iterator[None]:
         remedies = ["a smaller --batch-size", "a smaller --hidden"]
         if not config.run.recompute_layers:
             remedies.insert(0, "--recompute-layers (activation checkpointing)")
-        remedy = f"take {', '.join(remedies[:-1])} or {remedies[-1]}"
+        remedy = f"use {', '.join(remedies[:-1])} or {remedies[-1]}"
         raise OutOfMemoryError("a training step that fits into memory", first[:200], remedy) from error
 
 
@@ -237,18 +236,18 @@ def train(
     time_limit: float | None = None,
     extend: bool = False,
 ) -> TrainingResult:
-    """Trains a model, or resumes a run that the same call began.
+    """Trains a model, or resumes a run of the same call.
 
     Args:
-        config: Everything that decides the run.
-        folder: The run folder. Where it holds this run already, training goes on from its last checkpoint, or the
-            result is returned at once if it is finished; a different run there is refused. By default a new folder
-            below ``runs``.
-        data: The data themselves, in place of those that ``config.data`` names (see
+        config: The configuration.
+        folder: The run folder. If it already contains this run, training resumes from the last checkpoint, or the
+            result of a finished run is returned; a different run in the folder is an error. By default a new folder
+            in ``runs``.
+        data: The data, instead of those that ``config.data`` names (see
             :func:`~lrga.training.problems.data.load_run_data`).
         callbacks: Called during training, e.g. :func:`lrga.training.callbacks.terminal.ProgressDisplay`.
         time_limit: Minutes after which training pauses; repeat the call to resume.
-        extend: Whether the run of the folder may have another number of epochs.
+        extend: Whether the run in the folder may have another number of epochs.
 
     Returns:
         The result. On Ctrl-C a checkpoint is written and :class:`~lrga.training.runs.run.Interrupted` raised.
@@ -271,7 +270,7 @@ def train(
     run_folder = RunFolder(new_folder(config) if folder is None else folder)
     if (written := broadcast(written_result(run_folder, config, extend=extend))) is not None:
         return finished_result(run_folder, written)
-    with leader_first():  # which may have to build the data
+    with leader_first():  # the leader may have to build the data
         run = load_run_data(config, data)
     device = choose_device(config.run.device)
     with run_folder.lock(), torch.random.fork_rng(forked_devices(device)):
@@ -284,7 +283,7 @@ def train(
 
 
 def deadline_after(time_limit: float | None) -> float | None:
-    """When runs that may take so many minutes pause, on the clock ``time.monotonic``."""
+    """The time of ``time.monotonic`` at which a run with this limit in minutes pauses."""
     if time_limit is None:
         return None
     if not time_limit > 0:
@@ -311,10 +310,10 @@ def continue_run(
         data: As in :func:`train`.
         callbacks: As in :func:`train`.
         time_limit: As in :func:`train`.
-        max_epochs: Another number of epochs; a run that reached the old number continues.
-        device: Another device to train on.
-        trust: Whether a ``module:factory`` that the folder alone names may be imported and its data root written to
-            (:mod:`lrga.training.runs.trust`). What ``config`` names is the caller's own.
+        max_epochs: A new number of epochs; a run that reached the old number continues.
+        device: A new device for training.
+        trust: Whether a ``module:factory`` that only the folder names may be imported and its data root written to
+            (:mod:`lrga.training.runs.trust`). Names in ``config`` are always trusted.
     """
     run_folder = RunFolder(folder)
     written = run_folder.config()
@@ -336,34 +335,25 @@ def load_run(folder: str | Path, *, which: str = "last", device: str = "cpu") ->
     Args:
         folder: The run folder, finished or not.
         which: Weights of the ``"last"`` epoch, or of the ``"best"`` in validation.
-        device: Where to put it.
+        device: Device of the model.
     """
     if which not in ("last", "best"):
-        raise OptionError("which to be 'last' or 'best'", repr(which), "pick one of them")
+        raise OptionError("which to be 'last' or 'best'", repr(which), "choose one of these")
     run_folder = RunFolder(folder)
     config = run_folder.config()
     architecture, task, _ = run_folder.model_facts()
     weights = run_folder.weights("model" if which == "last" else "best")
-    model = with_weights(architecture, weights, f"model.json in {run_folder.path}")
+    with damage_explained(f"weights that fit model.json in {run_folder.path}"):
+        architecture.size()  # raises an error before memory is exhausted
+        with torch.random.fork_rng([]):
+            model = architecture.build()
+        model.load_state_dict(weights)
     return in_target_units(model, task).to(choose_device(device)).eval(), config
 
 
-def with_weights(network: SavedNetwork, weights: dict[str, Tensor], where: str) -> nn.Module:
-    """The network with these weights; ``where`` it is described may be anybody's file."""
-    with damage_explained(f"weights that fit {where}"):
-        if network.num_layers > len(weights):  # before memory is taken for a larger network
-            raise ValueError(f"{len(weights):,} tensors for {network.num_layers:,} layers")
-        if (needed := network.size()) > (found := sum(tensor.numel() for tensor in weights.values())):
-            raise ValueError(f"{found:,} numbers for {needed:,} parameters")
-        with torch.random.fork_rng([]):
-            model = network.build()
-        model.load_state_dict(weights)
-    return model
-
-
 def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
-    """A folder below ``below`` that is not there yet, named after the run; after a restart by ``torchrun`` the folder
-    that this command began before."""
+    """A new folder in ``below``, named after the run; after a restart by ``torchrun``, the folder that this command
+    created before."""
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
     kind = ["lrga" if model.lrga else "plain", model.model, *([str(config.budget)] if config.budget else [])]
     parts = [data, *kind, f"seed{config.run.seed}"]
@@ -375,10 +365,10 @@ def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
 
 
 def written_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = False) -> TrainingResult | None:
-    """The result of a run that is finished, but for history and model; ``None`` where there is something to train.
-    Another run is refused.
+    """The result of a finished run, without history and model; ``None`` if the run is not finished. A different run in
+    the folder is an error.
 
-    With ``extend`` the number of epochs may be another one: a run that ended by the old number then goes on.
+    With ``extend`` the number of epochs may differ: a run that ended at the old number then continues.
     """
     if not folder.holds_a_run:
         return None
@@ -393,7 +383,7 @@ def written_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = 
 
 def _check_epochs(done: int, wanted: int) -> None:
     if wanted < done:
-        raise OptionError(f"at least the {done} epochs that are done", str(wanted), "ask for more")
+        raise OptionError(f"at least {done} epochs, which are done", str(wanted), "ask for more")
 
 
 def finished_result(folder: RunFolder, written: TrainingResult) -> TrainingResult:
@@ -402,5 +392,5 @@ def finished_result(folder: RunFolder, written: TrainingResult) -> TrainingResul
 
 
 def forked_devices(device: torch.device) -> list[int]:
-    """The GPU whose random state a run must leave as it found it."""
+    """The GPU whose random state a run must not change."""
     return [device.index] if device.type == "cuda" and device.index is not None else []

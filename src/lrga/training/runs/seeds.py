@@ -1,10 +1,9 @@
-"""Several seeds of a run at once on one GPU: small networks leave most of it idle, so their steps take turns.
+"""Several seeds of a run at the same time on one GPU: small networks leave most of it idle, so runs are interleaved.
 
-Each run has its own folder, weights, random states, recorded steps and stream; the graphs are shared. On a CPU, where
-nothing would be gained, the runs come one after the other.
+Each run has its own folder, weights, random states, captured steps and stream; the graphs are shared. On a CPU this
+would bring no gain, so the runs are sequential.
 """
 
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,7 +16,6 @@ import torch
 
 from lrga.distributed.launch import launched
 from lrga.errors import LRGAError, OptionError, RankLostError
-from lrga.tasks.task import METRICS, number_format
 from lrga.training.callbacks.base import Callback
 from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
@@ -49,13 +47,13 @@ def train_interleaved(
     callbacks: Sequence[Iterable[Callback]] = (),
     time_limit: float | None = None,
 ) -> list[Outcome]:
-    """Trains runs that differ in their seeds only, at once on a GPU, or continues them.
+    """Trains, or resumes, runs that differ only in their seeds, at the same time on a GPU.
 
-    ``callbacks`` are those of each run; ``data`` and ``time_limit`` are as in :func:`lrga.training.runs.run.train`, for
-    all runs.
+    ``callbacks`` holds the callbacks of each run; ``data`` and ``time_limit`` are as in
+    :func:`lrga.training.runs.run.train`, for all runs.
 
     Returns:
-        For each run its result, or the error that ended it: one that fails does not cost the others. On Ctrl-C all
+        For each run its result, or the error that ended it; a failed run does not stop the others. On Ctrl-C all runs
         write a checkpoint and :class:`~lrga.training.runs.run.Interrupted` is raised.
     """
     _check(configs, folders)
@@ -80,15 +78,15 @@ def train_interleaved(
                 stack.enter_context(folder.lock())
                 begin = partial(Session, folder, config, on_device, fingerprint, own, request, deadline)
                 waiting[number] = _Interleaved(device, begin)
-            except Exception as error:  # one run that cannot begin must not cost the others
+            except Exception as error:  # a run that cannot start must not stop the others
                 outcomes[number] = error
         outcomes |= _take_turns(waiting, request)
     return [outcomes[number] for number in range(len(configs))]
 
 
 def worth_interleaving(config: TrainingConfig, device: torch.device) -> bool:
-    """Whether several runs at once are faster: in captured steps on a GPU, whose host is free meanwhile."""
-    # torchrun's processes share each run
+    """Whether interleaving is faster: with captured steps on a GPU, which leave the CPU free."""
+    # with torchrun, the processes share each run
     return not launched() and device.type == "cuda" and config.run.engine != "plain"
 
 
@@ -106,7 +104,7 @@ class _Interleaved:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        with self.random.turn(), torch.cuda.stream(self.stream):  # no stream is no change
+        with self.random.turn(), torch.cuda.stream(self.stream):  # None changes nothing
             yield
 
 
@@ -141,28 +139,28 @@ def _train_alone(
         return train(config, folder, data=data, callbacks=called, time_limit=left)
     except RankLostError:  # the next run would wait for that rank
         raise
-    except Exception as error:  # one run that fails must not cost the others
+    except Exception as error:  # a failed run must not stop the others
         return error
 
 
 def _check(configs: Sequence[TrainingConfig], folders: Sequence[str | Path]) -> None:
     if not configs or len(folders) != len(configs):
         got = f"{len(configs)} and {len(folders)}"
-        raise OptionError("as many folders as runs, at least one", got, "name a folder for each seed")
+        raise OptionError("the same number of folders and runs, at least one", got, "pass one folder per seed")
     same = {str(replace(config, run=replace(config.run, seed=0)).to_json()) for config in configs}
     seeds = [config.run.seed for config in configs]
     if len(same) > 1 or len(set(seeds)) < len(seeds):
-        raise OptionError("runs that differ in their seeds only", f"seeds {seeds}", "train others one by one")
+        raise OptionError("runs that differ only in their seeds", f"seeds {seeds}", "train other runs one by one")
 
 
 @dataclass(frozen=True)
 class SeedResults:
-    """Runs under several seeds.
+    """Runs with several seeds.
 
     Attributes:
         seeds: The seeds.
-        folders: The run folder of each.
-        outcomes: The result of each, or the error that ended it.
+        folders: The run folder of each seed.
+        outcomes: The result of each run, or the error that ended it.
     """
 
     seeds: tuple[int, ...]
@@ -171,67 +169,29 @@ class SeedResults:
 
     @property
     def results(self) -> list[TrainingResult]:
-        """Of the runs that did not fail."""
+        """Results of the runs that did not fail."""
         return [outcome for outcome in self.outcomes if isinstance(outcome, TrainingResult)]
 
     @property
     def failed(self) -> bool:
-        """Whether a run ended by an error."""
+        """Whether a run failed."""
         return len(self.results) < len(self.outcomes)
 
-    @property
-    def tests(self) -> list[float]:
-        """The reported number of each run that has one."""
-        return [result.test for result in self.results if result.test is not None]
-
-    @property
-    def mean(self) -> float | None:
-        """Mean of the reported numbers."""
-        return statistics.fmean(self.tests) if self.tests else None
-
-    @property
-    def std(self) -> float | None:
-        """Their standard deviation (over n - 1), of two or more."""
-        return statistics.stdev(self.tests) if len(self.tests) > 1 else None
-
-    @property
-    def title(self) -> str:
-        """Metric, mean and deviation."""
-        if not self.results or self.mean is None:
-            return "no run has an epoch yet"
-        metric = METRICS[self.results[0].metric]
-        kind = number_format(self.mean, metric.decimals)
-        spread = "" if self.std is None else f" ± {self.std:{kind}}"
-        return f"test {metric.name}: {self.mean:{kind}}{spread}"
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """A row of words for each run: seed, test, at the best validation, epochs, seconds, how it ended."""
-        rows: list[tuple[str, ...]] = []
-        for seed, outcome in zip(self.seeds, self.outcomes, strict=True):
-            if isinstance(outcome, Exception):
-                rows.append((str(seed), "", "", "", "", type(outcome).__name__))
-                continue
-            test = "" if outcome.test is None else outcome.format_metric(outcome.test)
-            best = "" if outcome.best is None else outcome.format_metric(outcome.best.test_metric)
-            time = f"{outcome.seconds:,.1f}"
-            rows.append((str(seed), test, best, str(outcome.epochs), time, outcome.stopped_by))
-        return rows
-
     def notes(self) -> list[str]:
-        """Where the runs lie, what went wrong, and how to go on."""
+        """Lines with the folder of each run, its error if it failed, and how to continue."""
         lines = []
         for seed, folder, outcome in zip(self.seeds, self.folders, self.outcomes, strict=True):
             if isinstance(outcome, Exception):
                 what = str(outcome) if isinstance(outcome, LRGAError) else f"{type(outcome).__name__}: {outcome}"
                 lines.append(f"seed {seed} failed: {what}")
             elif outcome.finished:
-                lines.append(f"seed {seed}: {folder}")
+                lines.append(f"seed {seed}: {folder}, stopped by {outcome.stopped_by}")
             else:
                 lines.append(f"seed {seed}, to continue: lrga train --resume {folder}")
         return lines
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+    def to_json(self) -> list[dict[str, Any]]:
+        """The runs as JSON values."""
         runs = []
         for seed, folder, outcome in zip(self.seeds, self.folders, self.outcomes, strict=True):
             if isinstance(outcome, Exception):
@@ -239,7 +199,7 @@ class SeedResults:
             else:
                 found = outcome.to_json()
             runs.append(found | {"folder": str(folder)})
-        return {"mean": self.mean, "std": self.std, "runs": runs}
+        return runs
 
 
 def train_seeds(
@@ -252,17 +212,17 @@ def train_seeds(
     callbacks: Sequence[Iterable[Callback]] = (),
     time_limit: float | None = None,
 ) -> SeedResults:
-    """Trains a configuration once for each seed, on a GPU all at once.
+    """Trains a configuration once for each seed; on a GPU all at the same time.
 
     Args:
-        config: The configuration; its own seed does not matter.
+        config: The configuration; its own seed is ignored.
         seeds: The seeds.
-        below: The folder below which each run gets one of its own.
-        name: Called again with the same name, the runs in ``below/name/seedN`` are continued; without a name they are
-            new ones.
+        below: Parent folder of the run folders.
+        name: Name of the runs; a second call with the same name resumes the runs in ``below/name/seedN``. Without a
+            name the runs are new.
         data: As in :func:`lrga.training.runs.run.train`.
-        callbacks: Those of each run.
-        time_limit: Minutes after which all pause.
+        callbacks: Callbacks of each run.
+        time_limit: Minutes after which all runs pause.
 
     Example:
         >>> import tempfile
@@ -270,8 +230,8 @@ def train_seeds(
         >>> root = tempfile.mkdtemp()
         >>> options = {"hidden": 8, "layers": 1, "max_epochs": 1, "batch_size": 4, "device": "cpu", "root": root}
         >>> config = make_config("CLUSTER", data_options={"sizes": (8, 4, 4)}, **options)
-        >>> [row[0] for row in train_seeds(config, (41, 95), root).rows()]
-        ['41', '95']
+        >>> [result.epochs for result in train_seeds(config, (41, 95), root).results]
+        [1, 1]
     """
     configs = [config.changed(seed=seed) for seed in seeds]
     if name is None:

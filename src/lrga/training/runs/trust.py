@@ -30,20 +30,20 @@ def data_from_file(
     source: str | Path | None = None,
     command: str | None = None,
 ) -> "DataConfig":
-    """The data section of a configuration that was read from ``where``, as far as it may be used.
+    """The usable part of the data section of a configuration that was read from ``where``.
 
     Args:
-        data: What the file says.
+        data: The section of the file.
         where: The run folder or file, for the messages.
-        trust: Whether the user trusts the file; it is then used as it is.
-        name: Data that the user named, which replace the file's.
-        root: A data root that the user named, which replaces the file's.
-        source: A folder of data files that the user named, which replaces the file's.
-        command: A command that names the module itself, as a remedy.
+        trust: Whether the user trusts the file; it is then used unchanged.
+        name: Data given by the user, which replace the file's.
+        root: Data root given by the user, which replaces the file's.
+        source: Folder of data files given by the user, which replaces the file's.
+        command: A command with the module as an argument, for the remedy.
 
     Returns:
-        The section. A root of the file is kept where the data set is built there already, so that it is only read, or
-        where it is the default root. Otherwise root and source are left out, and a warning says so.
+        The section. The file's root is kept if the data set is already built there, so that it is only read, or if it
+        is the default root. Otherwise root and source are dropped, with a warning.
 
     Raises:
         UntrustedCodeError: The file names a ``module:factory``.
