@@ -41,7 +41,8 @@ def train(options: argparse.Namespace) -> None:
     torch.manual_seed(0)
     whole = lrga.GNN(64, 64, 4, 2, conv=options.conv, rank=options.rank or None)
     model = partition_model(whole, part)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    # With the default eps, Adam would turn rounding errors of gradients near zero into full steps.
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, eps=1e-6)
     x, y, mask = (part.take_nodes(values) for values in (graph.x, graph.y, graph.train_mask))
     if is_leader():
         print(f"{part}, on {device}")

@@ -53,6 +53,27 @@ def seed_everything():
     torch.manual_seed(0)
 
 
+def switches():
+    """Global settings that change how PyTorch rounds, with what the next test would see of the environment."""
+    environment = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "TRITON_INTERPRET")}
+    return environment | {
+        "threads": torch.get_num_threads(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "dtype": torch.get_default_dtype(),
+        "gradients": torch.is_grad_enabled(),
+        "denormals": bool(torch.tensor(1e-40) * 1 > 0),
+        "oneDNN": torch.backends.mkldnn.enabled,
+        "precision": torch.get_float32_matmul_precision(),
+    }
+
+
+@pytest.fixture(autouse=True)
+def switches_are_left_alone():
+    before = switches()
+    yield
+    assert switches() == before
+
+
 @pytest.fixture
 def one_thread():
     """For small matrices, where threads would only wait for each other, and for processes that are forked."""

@@ -116,8 +116,9 @@ def twenty_walks(monkeypatch):
     monkeypatch.setattr(vectors, "CASES", cases)
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_a_record_is_written(tmp_path):
-    assert vectors.main(["--repeats", "1", "--out", str(tmp_path / "new" / "record.json")]) == 0
+    assert vectors.main(["--repeats", "1", "--threads", "1", "--out", str(tmp_path / "new" / "record.json")]) == 0
     rows = json.loads((tmp_path / "new" / "record.json").read_text())["rows"]
     assert [(row["window"], row["walks"]) for row in rows] == [(20, 20), (3, 20)]
     assert all(row["error"] < 1e-5 and row["ms"] > 0 and row["baseline_ms"] > 0 for row in rows)

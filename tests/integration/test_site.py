@@ -122,9 +122,9 @@ def test_the_drawings_say_what_they_show():
 
 def test_search_finds_the_rank(visit):
     page = visit("index.html", {"width": 1400, "height": 900})
-    page.fill(".md-search__input", "rank")
+    page.locator(".md-search__input").press_sequentially("rank")  # the search listens to keys, not to the value
     found = page.locator(".md-search-result__item")
-    found.first.wait_for(timeout=20_000)
+    found.first.wait_for(timeout=60_000)
     assert "Choose the rank" in " ".join(found.all_inner_texts())
 
 
