@@ -59,6 +59,18 @@ def test_a_campaign_runs_with_options_of_the_command_line(tmp_path, tiny):
     assert (table.rows[0].cell.labels, table.rows[0].cell.config.model.rank) == ({"name": "mine"}, 2)
 
 
+def test_cells_of_a_campaign_are_selected_on_the_command_line(tmp_path):
+    run = ["reproduce", "run", str(EXAMPLE / "campaign.toml"), "--dry-run", "--json", "--output", str(tmp_path)]
+    plan = json.loads(CliRunner().invoke(app, [*run, "--dataset", "citeseer", "--no-lrga"]).stdout)
+    assert [(c["dataset"], c["lrga"]) for c in plan["cells"]] == [("CiteSeer", False)]
+    python = write(tmp_path, PYTHON, "campaign.py")
+    assert [c.config.model.lrga for c in read_study(python, filters={"model": "GCN", "lrga": True}).cells] == [True]
+    with pytest.raises(LRGAError, match=r"campaign.py \(dataset CLUSTER; model gcn; .*got none with dataset=ZINC"):
+        read_study(python, filters={"dataset": "ZINC"})
+    with pytest.raises(LRGAError, match="with a campaign of your own, got --plain"):
+        CliRunner().invoke(app, [*run, "--plain"], catch_exceptions=False)
+
+
 def test_a_campaign_with_and_without_lrga_says_what_it_changes(tmp_path, tiny):
     text = '[common]\ndataset = "CLUSTER"\n[[cell]]\nlrga = false\n[[cell]]\nrank = 2\nlabels = {name = "ours"}\n'
     table = read_study(write(tmp_path, text), seeds=[1, 2], **tiny).run(tmp_path / "runs", progress=False)

@@ -78,9 +78,10 @@ def _studies(experiment: str, given: dict[str, Any], seeds: tuple[int, ...] | No
     if path.suffix in (".toml", ".py"):
         from lrga.experiments.files import read_study
 
-        _refuse("a campaign of your own without filters", filters, "change the file instead")
+        unused = {key: filters.pop(key) for key in (*RANK, *ONLY)}
+        _refuse("--dataset, --model, --budget or --lrga with a campaign of your own", unused, "leave it out")
         options["data_options"] = o.data_options(given)
-        return [read_study(path, seeds=seeds, published=given.get("published"), **options)]
+        return [read_study(path, seeds=seeds, published=given.get("published"), filters=filters, **options)]
     only, rank, plain = (filters.pop(key) for key in ("only", "rank", "plain"))
     filters |= {"seeds": seeds, "data_options": o.data_options(given)} | options
     if experiment == _ABLATION:
@@ -121,7 +122,7 @@ def run(context: typer.Context, experiment: Experiment, given: dict[str, Any]) -
     [bold]lrga reproduce run table2 --dataset ogbl-ddi --seeds 0 1 2 3 4 --source ~/ogbl_ddi[/]
     [bold]lrga reproduce run rank --dry-run[/]
     [bold]lrga reproduce run table1 --shard 2/8[/], one of eight jobs into one folder
-    [bold]lrga reproduce run my_campaign.toml --published my_numbers.toml[/]
+    [bold]lrga reproduce run my_campaign.toml --dataset Cora --published my_numbers.toml[/]
     """
     from lrga.experiments.options import parse_seeds
 

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from lrga.checks import check_count
+from lrga.data.datasets.spec import dataset_name
 from lrga.errors import OptionError
 from lrga.experiments.published import Published, Reference
 from lrga.models.embeddings import EMBEDDING_LABELS
-from lrga.models.zoo import MODEL_LABELS
+from lrga.models.zoo import ALIASES, MODEL_LABELS
 from lrga.nn.layers.lrga import WIRING_OF_READING
 from lrga.training.config import TrainingConfig, essence
+from lrga.training.presets import parse_budget
 
 # Options newer than the first records, with the value that runs had before: this value does not change a run's name.
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
@@ -77,6 +79,43 @@ def cell_beside(
     found = reference or Reference()
     published, protocol = found.number(config), found.protocol(config)
     return Cell(labels=labels, config=config, seeds=tuple(seeds), published=published, protocol=protocol)
+
+
+def select_cells(
+    cells: Iterable[Cell],
+    experiment: str,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    budget: str | None = None,
+    lrga: bool | None = None,
+) -> list[Cell]:
+    """The cells that match all filters; an error lists the choices if there are none."""
+    cells = list(cells)
+    filters = {"dataset": dataset, "model": model, "budget": budget, "lrga": lrga}
+    given = {key: value for key, value in filters.items() if value is not None}
+    wanted = {
+        "dataset": dataset and (dataset_name(dataset) or dataset),
+        "model": model and ALIASES.get(plain := "".join(c for c in model.lower() if c.isalnum()), plain),
+        "budget": budget and parse_budget(str(budget)),
+        "lrga": lrga,
+    }
+
+    def found(cell: Cell) -> dict[str, Any]:
+        network = cell.config.model
+        return {
+            "dataset": cell.config.data.name, "model": network.model, "budget": network.budget, "lrga": network.lrga
+        }  # fmt: skip
+
+    matching = [cell for cell in cells if all(found(cell)[key] == wanted[key] for key in given)]
+    if given and not matching:
+        got = ", ".join(f"{key}={value}" for key, value in given.items())
+        have = "; ".join(
+            f"{key} {', '.join(dict.fromkeys(str(found(cell)[key]) for cell in cells))}"
+            for key in ("dataset", "model", "budget")
+        )
+        raise OptionError(f"a cell of {experiment} ({have})", f"none with {got}", "use fewer filters")
+    return matching
 
 
 def model_label(config: TrainingConfig) -> str:

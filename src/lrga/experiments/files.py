@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lrga.errors import DataError, OptionError
-from lrga.experiments.cell import cell_beside, model_label, refuse_taken
+from lrga.experiments.cell import cell_beside, model_label, refuse_taken, select_cells
 from lrga.experiments.published import PublishedTable, Reference, read_settings
 from lrga.experiments.study import Study
 from lrga.training.presets import make_config, runs_of_a_table
@@ -39,6 +39,7 @@ def read_study(
     seeds: Iterable[int] | None = None,
     published: str | Path | None = None,
     data_options: Mapping[str, Any] | None = None,
+    filters: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Study:
     """Reads a campaign from a file.
@@ -48,6 +49,7 @@ def read_study(
         seeds: Seeds instead of the file's.
         published: Published numbers to use instead of the file's.
         data_options: Options of the data set that override the file's.
+        filters: Which cells to keep, by ``dataset``, ``model``, ``budget`` and ``lrga``; by default all.
         **options: Options of training that override the file's.
     """
     path = Path(path)
@@ -57,7 +59,8 @@ def read_study(
         if reference is not None:
             study = replace(study, cells=tuple(replace(c, published=reference.number(c.config)) for c in study.cells))
         cells = [
-            replace(c, config=make_config(None, c.config, data_options=data_options, **options)) for c in study.cells
+            replace(c, config=make_config(None, c.config, data_options=data_options, **options))
+            for c in select_cells(study.cells, str(path), **(filters or {}))
         ]
         return replace(study, cells=tuple(cells if seeds is None else (replace(c, seeds=tuple(seeds)) for c in cells)))
     values = read_settings(path)
@@ -70,7 +73,9 @@ def read_study(
     chosen = values.get("seeds", [41]) if seeds is None else tuple(seeds)
     options["data_options"] = {key: value for key, value in (data_options or {}).items() if value is not None}
     cells = [_cell(values.get("common", {}) | cell, options, chosen, reference, path) for cell in values["cell"]]
-    return Study(title=str(values.get("title", path.stem)), cells=tuple(cells))
+    return Study(
+        title=str(values.get("title", path.stem)), cells=tuple(select_cells(cells, str(path), **(filters or {})))
+    )
 
 
 def _cell(

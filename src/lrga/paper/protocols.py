@@ -11,7 +11,7 @@ from typing import Any
 
 from lrga.checks import check_choice
 from lrga.errors import OptionError
-from lrga.experiments.cell import Cell, model_label, refuse_taken
+from lrga.experiments.cell import Cell, model_label, refuse_taken, select_cells
 from lrga.models.zoo import MODELS, RANK, budget_of, model_name, paper_set
 from lrga.nn.layers.base import PRESETS
 from lrga.paper.link_protocols import cells_of_table2
@@ -222,25 +222,4 @@ def cells_of(
         ]
     data_set = None if dataset is None else paper_set(dataset)
     conv = None if model is None else model_name(model)
-    label = None if budget is None else parse_budget(str(budget))
-    wanted = [
-        cell
-        for cell in cells
-        if data_set in (None, cell.config.data.name)
-        and conv in (None, cell.config.model.model)
-        and label in (None, cell.config.model.budget)
-        and lrga in (None, cell.config.model.lrga)
-    ]
-    if not wanted:
-        asked = {"dataset": dataset, "model": model, "budget": budget, "lrga": lrga}
-        got = ", ".join(f"{key}={value}" for key, value in asked.items() if value is not None)
-        have = "; ".join(
-            f"{key} {', '.join(dict.fromkeys(str(value(cell)) for cell in cells))}"
-            for key, value in (
-                ("dataset", lambda c: c.config.data.name),
-                ("model", lambda c: c.config.model.model),
-                ("budget", lambda c: c.config.model.budget),
-            )
-        )
-        raise OptionError(f"a cell of {name} ({have})", f"none with {got}", "use fewer filters")
-    return wanted
+    return select_cells(cells, name, dataset=data_set, model=conv, budget=budget, lrga=lrga)
