@@ -176,9 +176,19 @@ def cells_table(folder: Path) -> str:
         for row in record["rows"]
     ]
     facts = f"{record['device']}, torch {record['torch']}, PATTERN at {record['settings']['budget'].upper()}, TF32. "
-    facts += f"{conditions(record)}\n\n"
+    facts += conditions(record) + _beside_before(folder) + "\n\n"
     headings = ["", "width × layers", "batch", "captured, ms", "plain, ms", "times faster", "s / epoch"]
     return facts + markdown(headings, rows)
+
+
+def _beside_before(folder: Path) -> str:
+    """How captured steps compare with those of version 0.1, measured in the same run."""
+    record = read("cells-before-h200", folder)
+    if record is None:
+        return ""
+    commit = record["rows"][0]["baseline"].removeprefix("commit ")[:7]
+    times = ", ".join(f"{row['case']} {number(row['ratio'])}" for row in record["rows"])
+    return f" Times faster than the captured steps of version 0.1 (commit {commit}), both in one run: {times}."
 
 
 def attention_table(folder: Path) -> str:
