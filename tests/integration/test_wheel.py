@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tomllib
 import venv
@@ -108,7 +107,7 @@ def installed(wheel, tmp_path_factory):
     purelib = Path(command(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     command(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--quiet", wheel)
     # Behind the new packages on the path, and without its own .pth files: the checkout is not seen.
-    (purelib / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (purelib / "dependencies.pth").write_text("".join(f"{path}\n" for path in sys.path if "site-packages" in path))
     return python
 
 
