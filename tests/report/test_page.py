@@ -51,6 +51,15 @@ def test_two_hundred_runs_stay_below_seven_megabytes(make_record, write_records,
     assert all((run["curve"]["epoch"][0], run["curve"]["epoch"][-1]) == (1, 200) for run in curves)
 
 
+def test_logged_values_can_be_chosen_and_have_gaps(make_record, write_records, tmp_path):
+    record = make_record("logs", epochs=3)
+    record = replace(record, curve=record.curve | {"<norm>": [0.5, None, 0.25]})
+    write_report([write_records(record)], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert '<option value="logged:&lt;norm&gt;">&lt;norm&gt;</option>' in page
+    assert data_of(page)["runs"][0]["curve"]["<norm>"] == [0.5, None, 0.25]
+
+
 def test_two_runs_of_one_seed_count_once_and_as_in_the_table_of_an_experiment(make_record, write_records, tmp_path):
     again = replace(make_record("a-again", test=50.0), time="2026-02-01T00:00:00+0000")
     folder = write_records(again, make_record("first", test=60.0), make_record("other", test=62.0, seed=95))

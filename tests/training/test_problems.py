@@ -1,6 +1,7 @@
 """What every problem can do: graphs, links, and walks followed by links."""
 
 import json
+import math
 import time
 from types import SimpleNamespace
 
@@ -9,10 +10,12 @@ import torch
 from link_graphs import PauseAfter, communities, config_of, continued, link_trainer
 
 import lrga
-from lrga.errors import CheckpointError, NonFiniteError
+from lrga.errors import CheckpointError, LRGAError, NonFiniteError
+from lrga.experiments.records import compact
 from lrga.tasks import Task
 from lrga.training import Callback, load_run, train
 from lrga.training.config import OptimizerConfig
+from lrga.training.optim import Schedule
 from lrga.training.problems.graphs import GraphProblem
 from lrga.training.problems.links import scores_of
 from lrga.training.runs.checkpoint import FolderCheckpointer, capture, restore
@@ -186,6 +189,29 @@ def test_any_number_can_be_logged_and_is_kept(kind, make_config, make_splits, tm
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["numbers"] == result.last.numbers
     assert train(config, tmp_path / "run", data=data).history == result.history
+    assert compact(result.history)["largest weight"][-1] == pytest.approx(result.last.numbers["largest weight"], 1e-3)
+
+
+@pytest.mark.parametrize(("name", "value"), [("norm", math.nan), ("norm", -math.inf), ("val_loss", 1.0), (3, 1.0)])
+def test_a_logged_value_has_a_name_of_its_own_and_is_finite(make_trainer, name, value):
+    trainer = make_trainer("graphs")
+    with pytest.raises(LRGAError, match=r"finite value to log as 'norm'|a name for a logged value"):
+        trainer.log(name, value)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "plateau"])
+@pytest.mark.parametrize("per", ["step", "epoch"])
+@pytest.mark.parametrize("warmup", [0.5, 1.0, 1.5])
+def test_a_warm_up_reaches_the_full_rate_and_never_exceeds_it(schedule, per, warmup):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    options = OptimizerConfig(lr=0.5, schedule=schedule, schedule_per=per, warmup_epochs=warmup, max_epochs=4)
+    made, rates = Schedule(optimizer, options, 5), []
+    for _ in range(20):
+        rates.append(made.lr)
+        made.step()
+    assert max(rates) == 0.5
+    assert rates.index(0.5) <= (round(5 * warmup) - 1 if per == "step" else 5 * math.ceil(warmup) - 1)
+    assert per == "step" or all(rates[i] == rates[i - i % 5] for i in range(20))
 
 
 def test_an_averaged_model_is_what_is_evaluated_and_saved(make_config, make_splits, tmp_path):

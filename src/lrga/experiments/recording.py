@@ -158,7 +158,7 @@ def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
     counted = None if result is None else result.parameters
     if counted is None and network is not None and task is not None:
         counted = network.size()
-    names = [name for name in epochs[0] if all(name in epoch for epoch in epochs)] if epochs else []
+    names = dict.fromkeys(name for epoch in epochs for name in epoch)
     record = RunRecord(
         run=home.path.resolve().name,
         status=FINISHED if finished else UNFINISHED,
@@ -172,7 +172,7 @@ def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
         seconds=epochs[-1]["elapsed"] if epochs else 0.0,
         last=epochs[-1] if epochs else None,
         best=None if best is None else best.to_json(),
-        curve={name: [epoch[name] for epoch in epochs] for name in names},
+        curve={name: [epoch.get(name) for epoch in epochs] for name in names},
         environment=environment,
         published=None,
         time=str(environment[-1].get("started", "")) if environment else "",

@@ -69,7 +69,7 @@ class RunRecord:
     seconds: float
     last: dict[str, Any] | None
     best: dict[str, Any] | None
-    curve: dict[str, list[float]]
+    curve: dict[str, list[Any]]
     environment: list[dict[str, Any]]
     published: dict[str, Any] | None
     time: str
@@ -207,7 +207,7 @@ def spread_evenly(length: int, most: int) -> list[int]:
     return [round(i * (length - 1) / max(count - 1, 1)) for i in range(count)]
 
 
-def compact(history: Sequence[EpochRecord]) -> dict[str, list[float]]:
+def compact(history: Sequence[EpochRecord]) -> dict[str, list[Any]]:
     """Columns with at most :data:`POINTS` epochs, evenly spread, including the first and the last.
 
     Example:
@@ -217,9 +217,12 @@ def compact(history: Sequence[EpochRecord]) -> dict[str, list[float]]:
     if not history:
         return {}
     chosen = [history[place] for place in spread_evenly(len(history), POINTS)]
-    curve: dict[str, list[float]] = {"epoch": [record.epoch for record in chosen]}
+    curve: dict[str, list[Any]] = {"epoch": [record.epoch for record in chosen]}
     for name in _COLUMNS:
         curve[name] = [float(f"{getattr(record, name):.{DIGITS}g}") for record in chosen]
+    for name in dict.fromkeys(name for record in chosen for name in record.numbers):
+        values = [record.numbers.get(name) for record in chosen]
+        curve[name] = [None if value is None else float(f"{value:.{DIGITS}g}") for value in values]
     return curve
 
 

@@ -20,7 +20,8 @@ from lrga.report.summary import summary_of
 
 POINTS = 100  # most points of a curve; fewer if there are many runs, to keep the page small
 _ALL_POINTS = 12_000
-_CURVE = ("train_metric", "val_metric", "test_metric", "train_loss", "val_loss", "lr")
+_CURVE = ("epoch", "train_metric", "val_metric", "test_metric", "train_loss", "val_loss", "test_loss", "lr")
+_UNSHOWN = ("seconds", "elapsed")
 _MOST_PROBLEMS = 200
 
 
@@ -67,6 +68,7 @@ def page_of(found: Collection, *, title: str = "Runs of lrga", reference: Refere
         for number, (name, figure) in enumerate(result_figures(cells))
     ]
     ranks = rank_series(cells)
+    logged = {name for run in found.runs for name in _sound_curve(run.record.curve)} - {*_CURVE, *_UNSHOWN}
     points = max(10, min(POINTS, _ALL_POINTS // max(len(found.runs), 1)))
     cell_of = {outcome.name: number for number, row in enumerate(cells) for outcome in row.outcomes}
     return render(
@@ -89,6 +91,7 @@ def page_of(found: Collection, *, title: str = "Runs of lrga", reference: Refere
         rank_chart=_chart(charts, "rank-chart", rank_figure(ranks)) if ranks else None,
         benchmarks=[_benchmark(path, values) for path, values in found.others],
         problems=found.problems[:_MOST_PROBLEMS],
+        logged=sorted(logged),
         more_problems=max(len(found.problems) - _MOST_PROBLEMS, 0),
         choices={
             "dataset": sorted({run.config.data.name for run in found.runs}),
@@ -120,11 +123,11 @@ def _benchmark(path: Path, values: dict[str, Any]) -> dict[str, Any]:
 def _curve_json(run: Run, cell: int, points: int) -> dict[str, Any]:
     known = _sound_curve(run.record.curve)
     places = spread_evenly(len(known.get("epoch", ())), points)
-    curve: dict[str, list[float]] = {}
-    for name in ("epoch", *_CURVE):
-        if name in known:
-            digits = 12 if name == "epoch" else DIGITS
-            curve[name] = [_short(known[name][place], digits) for place in places]
+    curve: dict[str, list[Any]] = {}
+    for name in [name for name in known if name not in _UNSHOWN]:
+        digits = 12 if name == "epoch" else DIGITS
+        values = [known[name][place] for place in places]
+        curve[name] = [None if value is None else _short(value, digits) for value in values]
     return {
         "name": run.name,
         "dataset": run.config.data.name,
@@ -137,11 +140,16 @@ def _curve_json(run: Run, cell: int, points: int) -> dict[str, Any]:
     }
 
 
-def _sound_curve(curve: dict[str, Any]) -> dict[str, list[float]]:
-    """Columns of finite numbers with the length of ``epoch``; others are left out."""
+def _sound_curve(curve: dict[str, Any]) -> dict[str, list[Any]]:
+    """Columns of finite numbers, or ``None`` in epochs without a logged one, with the length of ``epoch``; others are
+    left out."""
     epochs = curve.get("epoch")
     length = len(epochs) if isinstance(epochs, list) else 0
-    return {key: column for key, column in curve.items() if len(column) == length and all(map(is_number, column))}
+    return {
+        key: column
+        for key, column in curve.items()
+        if len(column) == length and all(is_number(v) or (v is None and key not in _CURVE) for v in column)
+    }
 
 
 def _short(value: float, digits: int) -> float:

@@ -67,8 +67,8 @@ class Schedule:
     plateau    :math:`r`, multiplied by ``lr_factor`` after ``patience`` epochs without a better validation loss
     ========== =======================================================================================
 
-    During warm-up the rate is :math:`r (t + 1) / W`. With ``schedule_per="epoch"`` the rate changes only at the
-    beginning of epochs.
+    During warm-up the rate is :math:`r (t + 1) / W`. With ``schedule_per="epoch"`` the formulas count epochs instead of
+    steps (W is rounded up), so the rate changes only at the beginning of epochs.
 
     Args:
         optimizer: The optimiser whose rate is set.
@@ -88,8 +88,11 @@ class Schedule:
 
     def __init__(self, optimizer: torch.optim.Optimizer, options: OptimizerConfig, steps: int) -> None:
         self.optimizer, self.options, self.steps = optimizer, options, max(steps, 1)
+        self.unit, warmup = 1, options.warmup_epochs
+        if options.schedule_per == "epoch":
+            self.unit, warmup = self.steps, math.ceil(warmup)
         self.total = self.steps * options.max_epochs
-        self.warmup = min(round(self.steps * options.warmup_epochs), self.total)
+        self.warmup = min(round(self.steps * warmup), self.total)
         self.done = 0
         self._plateau = ReduceLROnPlateau(optimizer, factor=options.lr_factor, patience=options.patience)
         self._apply()
@@ -116,20 +119,20 @@ class Schedule:
             self._plateau.step(val_loss)
 
     def _apply(self) -> None:
-        rate = self._rate(self.done if self.options.schedule_per == "step" else self.done // self.steps * self.steps)
+        rate = self._rate(*(steps // self.unit for steps in (self.done, self.warmup, self.total)))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 
-    def _rate(self, t: int) -> float:
+    def _rate(self, t: int, warmup: int, total: int) -> float:
         options = self.options
         rate, floor, kind = options.lr, options.min_lr, options.schedule
         if kind == "one_cycle":
-            return _one_cycle(rate, t, self.total)
-        if t < self.warmup:
-            return rate * (t + 1) / self.warmup
+            return _one_cycle(rate, t, total)
+        if t < warmup:
+            return rate * (t + 1) / warmup
         if kind in ("constant", "plateau"):
             return rate
-        share = min((t - self.warmup) / max(self.total - self.warmup, 1), 1.0)
+        share = min((t - warmup) / max(total - warmup, 1), 1.0)
         falling = 1.0 - share if kind == "linear" else (1.0 + math.cos(math.pi * share)) / 2.0
         return floor + max(rate - floor, 0.0) * falling
 

@@ -1,9 +1,10 @@
 """The training loop, the same for every problem."""
 
+import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from lrga.checks import check_choice
+from lrga.errors import NonFiniteError, OptionError
 from lrga.training.callbacks.base import Callback, Checkpointer, EpochRecord
 from lrga.training.callbacks.guard import Guard
 from lrga.training.capture.engine import start_engine
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from lrga.training.capture.engine import Engine
 
 _PAIR = ("loss", "metric")  # values of a split after an epoch
+RECORDED = tuple(option.name for option in fields(EpochRecord))  # names of values that every epoch records
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,13 @@ class Trainer:
             getattr(callback, event)(*args)
 
     def log(self, name: str, value: float) -> None:
-        """Adds a named value to the record of the current epoch."""
+        """Adds a finite value, by a name of its own, to the record of the current epoch."""
+        if not isinstance(name, str) or name in RECORDED:
+            expected = f"a name for a logged value, other than {', '.join(RECORDED)}"
+            raise OptionError(expected, repr(name), "choose another name")
+        if not math.isfinite(value):
+            remedy = "log it only in epochs in which it is finite"
+            raise NonFiniteError(f"a finite value to log as {name!r}", str(float(value)), remedy)
         self._numbers[name] = float(value)
 
     def weights(self) -> dict[str, Tensor]:
@@ -240,6 +249,8 @@ class Trainer:
             for split, (loss, _) in found.items():
                 self.guard.check_evaluation(loss, split)
         self.schedule.end_epoch(found["val"][0])
+        for name, value in self.problem.numbers().items():
+            self.log(name, value)
         self.notify("on_evaluation_end", self)
         self._clock()
         self.last = EpochRecord(
@@ -250,7 +261,7 @@ class Trainer:
             },
             seconds=round(self.epoch_seconds, 3),
             elapsed=round(self.seconds, 3),
-            numbers=self.problem.numbers() | self._numbers,
+            numbers=self._numbers,
         )
         self._numbers = {}
         if self.best is None or self.problem.task.is_better(self.last.val_metric, self.best.record.val_metric):

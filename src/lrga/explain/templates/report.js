@@ -16,6 +16,7 @@
 
   function columns(quantity) {
     if (quantity === "lr") return [["lr", "learning rate", "solid"]];
+    if (quantity.startsWith("logged:")) return [[quantity.slice(7), label(quantity.slice(7)), "solid"]];
     return Object.keys(splits)
       .filter((split) => document.querySelector(`[data-split="${split}"]`).checked)
       .map((split) => [`${split}_${quantity}`, words[split], splits[split]]);
@@ -34,7 +35,7 @@
         if (!run.curve[column]) continue;
         traces.push({
           type: "scatter", mode: run.curve.epoch.length > 1 ? "lines" : "markers",
-          x: run.curve.epoch, y: run.curve[column], name: label(short(data.cells[run.cell])), legendgroup: run.cell,
+          x: run.curve.epoch, y: run.curve[column], connectgaps: true, name: label(short(data.cells[run.cell])), legendgroup: run.cell,
           showlegend: cells.size <= 12 && !named.has(run.cell),
           line: { color: colour(run.cell), dash, width: 1.6 }, marker: { color: colour(run.cell) },
           customdata: run.curve.epoch.map(() => [label(run.name), label(run.dataset), label(run.model), run.seed, split]),
@@ -48,7 +49,7 @@
     const titles = { metric: metrics.join(", "), loss: "loss", lr: "learning rate" };
     draw("curves-chart", traces, {
       xaxis: { title: { text: "epoch" }, type: checked("log-x") ? "log" : "linear" },
-      yaxis: { title: { text: titles[quantity] }, type: checked("log-y") ? "log" : "linear" },
+      yaxis: { title: { text: titles[quantity] ?? label(quantity.slice(7)) }, type: checked("log-y") ? "log" : "linear" },
       legend: { orientation: "h", x: 0, y: -0.13, yanchor: "top" }, hovermode: "closest", showlegend: cells.size <= 12,
       uirevision: JSON.stringify([wanted, quantity, checked("log-x"), checked("log-y")]),
     });
