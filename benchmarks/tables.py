@@ -82,13 +82,14 @@ def gpu_rows(record: Mapping[str, Any], cases: Callable[[str], bool], first: str
 
 def gpu_short(record: Mapping[str, Any]) -> str:
     """Our times and those of the named baselines, eager and replayed, for the README."""
-    headings = ["", "baseline", "theirs, eager", "theirs, replayed", "ours, eager", "ours, replayed", "times faster"]
+    launches = [f"{name}, {launch}" for name in ("baseline", "lrga") for launch in ("eager", "replayed")]
+    headings = ["", "baseline", *launches, "times faster"]
     cases = [
-        ["a training step on PATTERN, LRGA + GCN", "as a PyG user writes it", "step LRGA + GCN", "PyG"],
-        ["a training step on PATTERN, LRGA + GatedGCN", "the same", "step LRGA + GatedGCN", "PyG"],
-        ["attention, 128 graphs of 14,384 nodes", "padded LRGA", "small", "padded LRGA"],
-        ["attention, one graph of 576,289 nodes", "the authors' arithmetic", "large", "authors' arithmetic"],
-        ["the same", "PyG SGFormer", "large", "PyG SGFormer"],
+        ["training step on PATTERN, LRGA + GCN", "plain PyTorch and PyG", "step LRGA + GCN", "PyG"],
+        ["training step on PATTERN, LRGA + GatedGCN", "plain PyTorch and PyG", "step LRGA + GatedGCN", "PyG"],
+        ["attention, 128 graphs, 14,384 nodes in total", "padded LRGA", "small", "padded LRGA"],
+        ["attention, one graph, 576,289 nodes", "authors' arithmetic", "large", "authors' arithmetic"],
+        ["attention, one graph, 576,289 nodes", "PyG SGFormer", "large", "PyG SGFormer"],
     ]
     rows = []
     for what, beside, case, method in cases:
@@ -101,9 +102,9 @@ def gpu_short(record: Mapping[str, Any]) -> str:
         faster = [f"{theirs[0] / ours[i]:.1f}× {name}" for i, name in enumerate(("eager", "replayed")) if ours[i]]
         rows.append([what, beside, *map(number, (*theirs, *ours)), ", ".join(faster)])
     facts = (
-        f"{record['device']}, TF32, forward + backward in ms (`benchmarks/gpu.py`, which checks values first). *Eager*"
-        ": ordinary PyTorch execution; *replayed*: a CUDA graph, as in `lrga train`; –: not measured. *Times faster*: "
-        f"the baseline's eager time divided by ours.\n{conditions(record)}"
+        f"{record['device']}, TF32, forward + backward in ms (`benchmarks/gpu.py`, which checks values first). *Eager*: "
+        "ordinary PyTorch execution. *Replayed*: a captured CUDA graph, as in `lrga train`. –: not measured. *Times "
+        f"faster*: eager time of the baseline divided by the time of lrga.\n{conditions(record)}"
     )
     return f"{facts}\n\n{markdown(headings, rows)}"
 
@@ -122,7 +123,7 @@ def _load(record: Mapping[str, Any]) -> str:
     load = record["load"] or {"average": None, "gpu": None}
     said = "" if load["average"] is None else f"average {load['average']:.2f}"
     if load["gpu"] is not None:
-        said += f", GPU {load['gpu']['utilization_percent']} % with {load['gpu']['processes']} other processes"
+        said += f", GPU load {load['gpu']['utilization_percent']} %, other GPU processes: {load['gpu']['processes']}"
     return said.removeprefix(", ")
 
 
@@ -138,15 +139,15 @@ def gpu_facts(record: Mapping[str, Any]) -> str:
     known = record["settings"]
     memory, cache = (known[f"copy through {name}, TB/s"] for name in ("memory", "cache"))
     lines = [
-        f"{record['device']}, torch {record['torch']}, Triton {known['triton']}, PyG {known['torch_geometric']}; a "
-        f"copy moves {memory:.2f} TB/s through memory and {cache:.1f} TB/s inside the cache."
+        f"{record['device']}, torch {record['torch']}, Triton {known['triton']}, PyG {known['torch_geometric']}. "
+        f"Measured copy bandwidth: {memory:.2f} TB/s (memory), {cache:.1f} TB/s (cache)."
     ]
     if "three products, ms" in known:
         products = {name: value for name, value in known.items() if name.endswith(", TFLOP/s")}
         speeds = ", ".join(f"{name.removesuffix(', TFLOP/s')} {value:.0f}" for name, value in products.items())
         lines.append(
-            f"The library's TF32 products at the shapes of the large graph, in TFLOP/s: {speeds}; the three together "
-            f"take {known['three products, ms']:.2f} ms."
+            f"cuBLAS products in TF32 with the shapes of the large graph, in TFLOP/s: {speeds}. Together they take "
+            f"{known['three products, ms']:.2f} ms."
         )
     return "\n".join([*lines, conditions(record)])
 
@@ -188,7 +189,7 @@ def _beside_before(folder: Path) -> str:
         return ""
     commit = record["rows"][0]["baseline"].removeprefix("commit ")[:7]
     times = ", ".join(f"{row['case']} {number(row['ratio'])}" for row in record["rows"])
-    return f" Times faster than the captured steps of version 0.1 (commit {commit}), both in one run: {times}."
+    return f" Times faster than version 0.1 (commit {commit}) with captured steps, measured in the same run: {times}."
 
 
 def attention_table(folder: Path) -> str:
@@ -256,7 +257,7 @@ def scale_table(name: str, command: str) -> Callable[[Path], str]:
         ]
         known = record["settings"]
         facts = f"{record['device']}, torch {record['torch']}, {known['layers']} layers of width "
-        facts += f"{known['width']}, rank {known['rank']}, {known['edges_per_node']} edges a node"
+        facts += f"{known['width']}, rank {known['rank']}, {known['edges_per_node']} edges per node"
         facts += f", TF32 {'on' if record['precision'] == 'tf32' else 'off'}. {conditions(record)}"
         exponents = f"Exponents of growth from {least:,} nodes on: {', '.join(growth)}."
         return f"{facts}\n\n{markdown(headings, rows)}\n\n{exponents}"
@@ -276,7 +277,7 @@ def _pipeline(record: dict[str, Any]) -> str:
     known = record["settings"]
     rows = [
         [
-            f"`{row['case']}`" if row["case"].startswith("lrga") else f"{row['case']}, epochs: {known['epochs']}",
+            f"`{row['case']}`" if row["case"].startswith("lrga") else f"{row['case']} (epochs: {known['epochs']})",
             number(row["seconds"]),
             *(gibibytes(row, key) for key in ("peak_bytes", "gpu_peak_bytes")),
         ]
@@ -287,7 +288,7 @@ def _pipeline(record: dict[str, Any]) -> str:
     for name, value in known.items():
         if name.startswith("--"):
             facts += f", `{name}`" if value is True else f", `{name} {value}`"
-    return f"{facts}. {conditions(record)}\n\n" + markdown(["", "seconds", "memory GiB", "of the GPU GiB"], rows)
+    return f"{facts}. {conditions(record)}\n\n" + markdown(["", "seconds", "memory, GiB", "GPU memory, GiB"], rows)
 
 
 def gibibytes(row: Mapping[str, Any], key: str) -> str:

@@ -56,12 +56,12 @@ def _pairs(sets: Iterable[str], model: str, budget: str) -> list[dict[str, Any]]
 
 _TYPICAL = [*_pairs(SBM, "gcn", "500K"), *_pairs(("ZINC",), "gatedgcn", "100K")]
 _SBM_GAT = [*_pairs(SBM, "gat", "500K"), *_pairs(("CLUSTER",), "gat", "100K")]
-_ZINC_GCN, _ZINC_GAT = (_pairs(("ZINC",), model, "100K") for model in ("gcn", "gat"))  # far from the printed numbers
+_ZINC_GCN, _ZINC_GAT = (_pairs(("ZINC",), model, "100K") for model in ("gcn", "gat"))  # far from the published numbers
 _PATTERN_GATED = _pairs(("PATTERN",), "gatedgcn", "100K")
 
 
 def _noisy(model: str, lrga: bool = True) -> dict[str, Any]:
-    """A cell of Table 3, random features on PATTERN; far from the printed numbers."""
+    """A cell of Table 3, random features on PATTERN; far from the published numbers."""
     return {"model": model, "lrga": lrga, "noise": True}
 
 
@@ -70,7 +70,7 @@ def _cell(which: dict[str, Any], seeds: Seeds, options: Options) -> Cell:
     if "noise" not in which:
         return table1(**which, seeds=seeds, **options)
     cell = table3(which["model"], lrga=which["lrga"], seeds=seeds, **options)
-    return replace(cell, labels={**cell.labels, "model": f"{cell.labels['model']}, noise"})
+    return replace(cell, labels={**cell.labels, "model": f"{cell.labels['model']}, random features"})
 
 
 def _presets(seeds: Seeds, options: Options) -> list[Cell]:
@@ -113,7 +113,7 @@ def _edges(seeds: Seeds, options: Options) -> list[Cell]:
     return [
         _variant(table1(**which, seeds=seeds, **(options | {"edge_features": on})), text, edge_features=on)
         for which in _pairs(("ZINC",), "gatedgcn", "100K")
-        for on, text in ((True, "edges read"), (False, "edges as ones"))
+        for on, text in ((True, "with edge features"), (False, "edge features set to 1"))
     ]
 
 
@@ -121,7 +121,7 @@ def _norm(seeds: Seeds, options: Options) -> list[Cell]:
     return [
         _variant(_cell(which, seeds, options | {"recalibrate_norm": batches}), text, recalibrate_norm=batches)
         for which in [*_pairs(SBM, "gcn", "500K"), _noisy("gat"), _noisy("gatedgcn")]
-        for batches, text in ((0, "running norm"), (20, "norm of 20 batches"))
+        for batches, text in ((0, "running statistics"), (20, "statistics of 20 batches"))
     ]
 
 
@@ -132,7 +132,7 @@ def _draws(seeds: Seeds, options: Options) -> list[Cell]:
         for draw in (41, 42, 43):  # 41 is the default seed of generated data sets
             seed = {} if draw == 41 else {"seed": draw}
             data = {"data_options": dict(options.get("data_options") or {}) | seed}
-            cells.append(_variant(table1(**which, seeds=seeds, **(options | data)), f"draw {draw}", options=seed))
+            cells.append(_variant(table1(**which, seeds=seeds, **(options | data)), f"data seed {draw}", options=seed))
     return cells
 
 
@@ -172,11 +172,11 @@ def _features(seeds: Seeds, options: Options) -> list[Cell]:
     cells = []
     for model in ("gcn", "gin"):
         for lrga in (False, True):
-            cells.append(_variant(table3(model, lrga=lrga, seeds=seeds, **options), "fresh noise"))
+            cells.append(_variant(table3(model, lrga=lrga, seeds=seeds, **options), "random, drawn in every pass"))
             held = {"resample_features": False}
             fixed = replace(table3(model, lrga=lrga, seeds=seeds, **(options | held)), published=None)
-            cells.append(_variant(fixed, "held noise", **held))
-            cells.append(_variant(plain_counterpart(model, lrga=lrga, seeds=seeds, **options), "the set's own"))
+            cells.append(_variant(fixed, "random, drawn once", **held))
+            cells.append(_variant(plain_counterpart(model, lrga=lrga, seeds=seeds, **options), "original features"))
     return cells
 
 
@@ -237,13 +237,13 @@ def _epochs(seeds: Seeds, options: Options) -> list[Cell]:
 PARTS: dict[str, Part] = {
     "heads": Part("One head or several, with the same number of parameters", _later(_heads)),
     "attention": Part("Options of the attention beyond the paper: qk_norm, RMS norm, gate", _later(_attention)),
-    "features": Part("Random features of every pass, random features drawn once, or node features", _later(_features)),
-    "presets": Part("The benchmark's layers of 2022 and of 2020", _later(_presets)),
+    "features": Part("Random features, drawn in every pass or once, and the original node features", _later(_features)),
+    "presets": Part("The benchmark's layers of 2022 and 2020", _later(_presets)),
     "wirings": Part("Wirings of the augmented layer", _later(_wirings)),
-    "shapes": Part("Depth and width at 500K, which the paper does not print", _later(_shapes)),
-    "edges": Part("With edge features, or with ones instead", _later(_edges)),
+    "shapes": Part("Depth and width at 500K (not stated in the paper)", _later(_shapes)),
+    "edges": Part("With edge features, or with all edge features set to 1", _later(_edges)),
     "norm": Part("BatchNorm statistics: running, or re-estimated before each evaluation", _later(_norm)),
-    "draws": Part("Other draws of the generated data sets", _later(_draws)),
+    "draws": Part("Other seeds of the generated data sets", _later(_draws)),
     "walks": Part("Number of epochs of random walks before the predictor is trained", _walks),
     "epochs": Part("The last epoch, as in the paper, or the one with the best validation result", _later(_epochs)),
 }
@@ -285,7 +285,7 @@ def ablation_cells(
 
     Example:
         >>> [cell.labels["variant"] for cell in ablation_cells("norm", dataset="CLUSTER", lrga=True)]
-        ['running norm', 'norm of 20 batches']
+        ['running statistics', 'statistics of 20 batches']
     """
     names = _parts_that_read(options) if only is None else [part_name(only)]
     chosen = tuple(seeds) if seeds is not None else None

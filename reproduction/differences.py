@@ -41,13 +41,13 @@ class Difference:
     def verdict(self) -> str:
         """The variant closest to the paper, if it is close."""
         near = [trial for trial in self.tried if abs(trial.errors) <= FAR]
-        return min(near, key=lambda trial: abs(trial.errors)).change if near else "unexplained"
+        return min(near, key=lambda trial: abs(trial.errors)).change if near else "none"
 
     def cells(self) -> tuple[str, ...]:
         """The columns of the table: cell, difference, standard errors, variants, closest variant."""
         tried = ", ".join(f"{t.change} {t.mean:.{self.decimals}f} ({t.errors:+.1f})" for t in self.tried)
         change = f"{self.difference:+.{self.decimals}f}"
-        return self.name, change, f"{self.errors:+.1f}", tried or "nothing", self.verdict
+        return self.name, change, f"{self.errors:+.1f}", tried or "none run", self.verdict
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON values."""
@@ -73,7 +73,7 @@ def differences(folders: Iterable[str | Path]) -> list[Difference]:
             own = key_of(row.cell.config)
             tried = [trial for key, trial in trials.get(_network(row.cell), {}).items() if key != own]
             name = " ".join(str(label) for label in row.cell.labels.values())
-            noise = ", noise" if table == "table3" else ""
+            noise = ", random features" if table == "table3" else ""
             found.append(Difference(f"{name}{noise}", row.metric.decimals, row.difference, errors, tuple(tried)))
     return found
 

@@ -131,11 +131,11 @@ def test_the_readme_names_both_launches_of_every_row_and_shows_our_eager_time():
     rows = [dict(zip(names, (*key, ms), strict=True), precision="tf32") for key, ms in TIMES.items()]
     shown = tables.gpu_short({**RECORD, "rows": rows})
     heading, _, *rows = (line.strip("| ").split(" | ") for line in shown.splitlines() if line.startswith("|"))
-    assert heading[1:] == ["theirs, eager", "theirs, replayed", "ours, eager", "ours, replayed", "times faster"]
-    cells = {row[1]: row[2:] for row in rows}
+    assert heading[1:] == ["baseline, eager", "baseline, replayed", "lrga, eager", "lrga, replayed", "times faster"]
+    cells = {row[1]: row[2:] for row in reversed(rows)}
     assert len(rows) == 5
-    assert cells["as a PyG user writes it"] == ["50.00", "–", "25.00", "2.00", "2.0× eager, 25.0× replayed"]
-    assert cells["the authors' arithmetic"] == ["6.00", "5.00", "4.00", "2.00", "1.5× eager, 3.0× replayed"]
+    assert cells["plain PyTorch and PyG"] == ["50.00", "–", "25.00", "2.00", "2.0× eager, 25.0× replayed"]
+    assert cells["authors' arithmetic"] == ["6.00", "5.00", "4.00", "2.00", "1.5× eager, 3.0× replayed"]
     assert cells["PyG SGFormer"] == ["20.00", "–", "4.00", "2.00", "5.0× eager, 10.0× replayed"]
     assert cells["padded LRGA"] == ["4.00", "–", "–", "0.1", "40.0× replayed"]  # of a record without the eager time
 
@@ -151,7 +151,7 @@ QUIET_GPU = {"utilization_percent": 0, "processes": 0}
         ({**UNKNOWN, "load": {**LOAD, "average": 0.98}}, "Record: load average 0.98. Not recorded: commit, date."),
         (
             {"commit": "abc123", "date": "2026-11-16T19:00:00+00:00", "load": {**LOAD, "gpu": QUIET_GPU}},
-            "Record: commit abc123, date 2026-11-16, load average 0.10, GPU 0 % with 0 other processes, "
+            "Record: commit abc123, date 2026-11-16, load average 0.10, GPU load 0 %, other GPU processes: 0, "
             "nothing else running.",
         ),
     ],

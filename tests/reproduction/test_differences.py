@@ -35,14 +35,14 @@ def test_a_cell_that_is_near_is_not_listed(tmp_path):
     assert differences([tmp_path]) == []
 
 
-def test_a_cell_that_is_far_is_unexplained_until_something_brings_it_near(tmp_path):
+def test_a_cell_that_is_far_has_no_explanation_until_something_brings_it_near(tmp_path):
     write(tmp_path, 84.0)
     (found,) = differences([tmp_path])
     assert (found.name, found.difference, found.tried) == ("PATTERN LRGA + GatedGCN 100K", pytest.approx(-1.09), ())
-    assert found.cells()[3:] == ("nothing", "unexplained")
+    assert found.cells()[3:] == ("none run", "none")
     write(tmp_path, 84.2, wiring="norm-first")
     (found,) = differences([tmp_path])
-    assert found.verdict == "unexplained"
+    assert found.verdict == "none"
     write(tmp_path, 85.2, wiring="two-residuals")
     write(tmp_path, 85.1, wiring="outer-residual")
     (found,) = differences([tmp_path])

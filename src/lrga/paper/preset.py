@@ -1,8 +1,8 @@
 """The preset ``paper``: one choice of layers and wiring per network for all data sets, with the reason.
 
-The paper does not say which generation of the benchmark's layers its rows use, nor where the norms of an augmented
-layer are. The choices are those whose records are closest to the printed rows over all data sets together
-(``lrga reproduce ablation --only presets`` and ``--only wirings``). The schedule is the later one for every network:
+The paper does not state which version of the benchmark's layers it uses, nor where an augmented layer is normalised.
+The choices are those whose records are closest to the published numbers over all data sets together
+(``lrga reproduce ablation --only presets`` and ``--only wirings``). All networks use the schedule of 2022:
 patience 10, and 5 on PATTERN and CLUSTER.
 """
 
@@ -19,7 +19,7 @@ LATER = "2022"  # the default outside of the reproduction
 
 @dataclass(frozen=True)
 class Choice:
-    """Generation of the layers, wiring of the augmented layer if any, and the reason."""
+    """Version of the layers, wiring of the augmented layer if any, and the reason."""
 
     layers: str
     wiring: str | None
@@ -27,16 +27,16 @@ class Choice:
 
 
 CHOICES: dict[tuple[str, bool], Choice] = {
-    ("gcn", False): Choice("2020", None, "PATTERN 63.71 and 71.71, printed 63.88 and 71.89; later layers 85.4"),
-    ("gcn", True): Choice("2020", "authors-code", "as GCN; ZINC at 100K 0.430, printed 0.448; later layers 0.317"),
-    ("gat", False): Choice("2022", None, "closer than those of 2020 on ZINC and CLUSTER at 100K"),
-    ("gat", True): Choice("2022", "outer-norm", "norm after m₅: CLUSTER 69.30, printed 69.05; norm inside 65.33"),
-    ("gatedgcn", False): Choice("2022", None, "PATTERN at 100K 84.56, printed 84.48; layers of 2020 86.28"),
+    ("gcn", False): Choice("2020", None, "PATTERN 63.71 and 71.71 (paper 63.88 and 71.89); layers of 2022: 85.4"),
+    ("gcn", True): Choice("2020", "authors-code", "as GCN; ZINC at 100K 0.430 (paper 0.448); layers of 2022: 0.317"),
+    ("gat", False): Choice("2022", None, "closer than the layers of 2020 on ZINC and CLUSTER at 100K"),
+    ("gat", True): Choice("2022", "outer-norm", "norm after m₅: CLUSTER 69.30 (paper 69.05); norm before m₅: 65.33"),
+    ("gatedgcn", False): Choice("2022", None, "PATTERN at 100K 84.56 (paper 84.48); layers of 2020: 86.28"),
     ("gatedgcn", True): Choice("2022", "authors-code", "as GatedGCN; no wiring is closest on both PATTERN and ZINC"),
     ("graphsage", False): Choice("2022", None, "as LRGA + GraphSAGE"),
-    ("graphsage", True): Choice("2022", "authors-code", "Table 3 84.44, printed 85.23; layers of 2020 73.71"),
-    ("gin", False): Choice("2020", None, "as LRGA + GIN; Table 3 86.44, printed 85.76; later layers 85.35"),
-    ("gin", True): Choice("2020", "authors-code", "Table 3 86.57, printed 86.77; later layers 85.56"),
+    ("graphsage", True): Choice("2022", "authors-code", "Table 3: 84.44 (paper 85.23); layers of 2020: 73.71"),
+    ("gin", False): Choice("2020", None, "as LRGA + GIN; Table 3: 86.44 (paper 85.76); layers of 2022: 85.35"),
+    ("gin", True): Choice("2020", "authors-code", "Table 3: 86.57 (paper 86.77); layers of 2022: 85.56"),
 }
 
 

@@ -95,7 +95,7 @@ def _spec(name: str, nodes: int, edges: int, features: int, classes: int, train:
         splits={"train": train, "val": VALIDATION, "test": 1_000},
         mean_nodes=nodes,
         mean_edges=edges,
-        node_features=f"{words} of the publication, {features:,} numbers, as published (not normalised)",
+        node_features=f"{words}, {features:,} numbers, not normalised",
         origin="publications that cite each other, in classes; the files of https://github.com/kimiyoung/planetoid",
         licence="MIT",
         terms="files MIT, as the publisher's repository states; terms of the citation data are not stated there",
@@ -117,7 +117,7 @@ def _spec(name: str, nodes: int, edges: int, features: int, classes: int, train:
 
 
 SPECS = (
-    _spec("Cora", 2_708, 10_556, 1_433, 7, 140, "which words occur in the text"),
-    _spec("CiteSeer", 3_327, 9_104, 3_703, 6, 120, "which words occur in the text"),
-    _spec("PubMed", 19_717, 88_648, 500, 3, 60, "TF-IDF of the words"),
+    _spec("Cora", 2_708, 10_556, 1_433, 7, 140, "bag of words"),
+    _spec("CiteSeer", 3_327, 9_104, 3_703, 6, 120, "bag of words"),
+    _spec("PubMed", 19_717, 88_648, 500, 3, 60, "TF-IDF of words"),
 )

@@ -245,7 +245,7 @@ PATTERN = _spec(
     Inputs("node", 2, "embedding", 3),
     (10_000, 2_000, 2_000),
     (118.9, 6_079.0),
-    "one random value of 3",
+    "random category, one of 3",
     "with one of 100 patterns planted",
     build_pattern,
 )
@@ -254,7 +254,7 @@ CLUSTER = _spec(
     Inputs("node", 6, "embedding", 7),
     (10_000, 1_000, 1_000),
     (117.2, 4_303.0),
-    "the block's number 1..6 at one node of each block, 0 elsewhere",
+    "community number (1 to 6) at one node of each community, 0 elsewhere",
     "of 6 blocks",
     build_cluster,
 )
