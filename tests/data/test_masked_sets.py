@@ -12,7 +12,7 @@ from data_files import shared
 from torch_geometric.io import read_planetoid_data
 
 from lrga.data import PackedGraphs, load, spec_of
-from lrga.data.datasets import heterophilous, planetoid
+from lrga.data.datasets import heterophilous, masked, planetoid
 from lrga.data.datasets.building import plan_dataset
 from lrga.data.datasets.spec import Inputs, dataset_specs
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
@@ -154,6 +154,22 @@ def test_arrays_that_do_not_fit_and_overlapping_splits_are_refused(tmp_path, sma
         load("actor", tmp_path / "root", source=small_actor)
     write_heterophilous(small_actor, "actor", val_masks=np.ones((10, 30), bool))
     with pytest.raises(DataError, match="overlap"):
+        load("actor", tmp_path / "root", source=small_actor)
+
+
+@pytest.mark.parametrize("values", [np.arange(30) % 5 - 1, np.arange(30) % 5 + 0.5, np.arange(30) % 5 == 1])
+def test_classes_and_split_nodes_are_integers_from_0(tmp_path, small_actor, values):
+    write_heterophilous(small_actor, "actor", node_labels=values)
+    with pytest.raises(DataError, match=r"integers from 0 in every class of .*actor\.npz"):
+        load("actor", tmp_path / "root", source=small_actor)
+    graph = masked.Graph(np.ones((30, 4)), np.arange(30) % 5, np.ones((2, 60), int), {"train": values})
+    with pytest.raises(DataError, match="integers from 0 in every train of file"):
+        masked.masked_graph(spec_of("actor"), "file", graph)
+
+
+def test_masks_are_bools(tmp_path, small_actor):
+    write_heterophilous(small_actor, "actor", val_masks=np.full((10, 30), 0.5))
+    with pytest.raises(DataError, match="matching shapes, bool masks"):
         load("actor", tmp_path / "root", source=small_actor)
 
 

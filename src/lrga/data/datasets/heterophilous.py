@@ -47,8 +47,9 @@ def read(path: Path, split: int) -> Graph:
     arrays = read_arrays(path, ["node_features", "node_labels", "edges", *masks])
     x, y, edges = arrays["node_features"], arrays["node_labels"], arrays["edges"]
     whole = x.ndim == 2 and y.shape == (len(x),) and edges.ndim == 2 and edges.shape[1] == 2
-    whole = whole and all(arrays[mask].shape == (NUM_SPLITS, len(x)) for mask in masks)
-    demand(whole, path, "arrays of matching shapes", {name: array.shape for name, array in arrays.items()})
+    whole = whole and all(arrays[m].shape == (NUM_SPLITS, len(x)) and arrays[m].dtype == bool for m in masks)
+    got = {name: f"{array.dtype} {array.shape}" for name, array in arrays.items()}
+    demand(whole, path, "arrays of matching shapes, bool masks,", got)
     splits = {part: np.flatnonzero(arrays[mask][split]) for part, mask in zip(SPLITS, masks, strict=True)}
     return Graph(x, y, np.concatenate([edges, edges[:, ::-1]]).T, splits)
 

@@ -34,6 +34,9 @@ def masked_graph(
     x, y, edge_index, splits = graph
     num_nodes = len(y)
     demand(np.isfinite(x).all(), where, "finite node features", "NaN or infinity")
+    for name, values in {"class": y, "end of an edge": edge_index, **splits}.items():
+        whole = values.dtype.kind in "iu" and values.min(initial=0) >= 0
+        demand(whole, f"every {name} of {where}", "integers from 0", f"{values.dtype} from {values.min(initial=0)}")
     masks = {split: np.zeros(num_nodes, bool) for split in SPLITS}
     for split, nodes in splits.items():
         fits = 0 <= nodes.min(initial=0) <= nodes.max(initial=0) < num_nodes
@@ -45,7 +48,7 @@ def masked_graph(
         "nodes": num_nodes,
         "edges": edge_index.shape[1],
         "features": x.shape[1],
-        "classes": int(y.max(initial=-1)) + 1,
+        "classes": int(y.max(initial=0)) + 1,
         **({} if sizes is None else {split: int(mask.sum()) for split, mask in masks.items()}),
     }
     published = {

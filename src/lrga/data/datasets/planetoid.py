@@ -40,8 +40,7 @@ def read_prepared(path: Path) -> Graph:
     arrays = read_arrays(path, _ARRAYS)
     sparse = {name: arrays[f"x_{name}"] for name in ("data", "indices", "indptr")}
     x = _dense(sparse | {"shape": tuple(arrays["x_shape"].tolist())}, path)
-    splits = {split: arrays[split].astype(np.int64) for split in SPLITS}
-    return Graph(x, arrays["y"].astype(np.int64), arrays["edge_index"].astype(np.int64), splits)
+    return Graph(x, arrays["y"], arrays["edge_index"], {split: arrays[split] for split in SPLITS})
 
 
 def read_raw(paths: Mapping[str, Path]) -> Graph:
