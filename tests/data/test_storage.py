@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 from torch_geometric.data import Data
 
 from lrga.data import PackedGraphs
-from lrga.data.packed.storage import HEADER
+from lrga.data.packed.graphs import HEADER
 from lrga.errors import ChecksumError, DataError, DataMissingError
 
 

@@ -31,24 +31,24 @@ def test_tensors_that_share_memory_are_written_and_read(tmp_path):
 def test_json_values_are_kept_beside_the_tensors_and_equal_contents_are_equal_bytes(tmp_path):
     for name in ("a", "b"):
         save_data(tmp_path / name, TENSORS, {"format": 1, "meta": ["ä", None]}, key="lrga")
-    tensors, header = load_data(tmp_path / "a", **KIND)
-    assert_same(tensors)
-    assert header == {"format": 1, "meta": ["ä", None]}
+    with load_data(tmp_path / "a", **KIND) as (tensors, header):
+        assert_same(tensors)
+        assert header == {"format": 1, "meta": ["ä", None]}
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_a_missing_damaged_or_foreign_file_is_named(tmp_path):
     path = tmp_path / "a"
     with pytest.raises(DataMissingError, match=str(path)):
-        load_data(path, **KIND)
+        load_data(path, **KIND).__enter__()
     with pytest.raises(CheckpointError, match=f"{path}.*To fix: train"):
         load_tensors(path, remedy="train")
     save_data(path, TENSORS, {"format": 2}, key="lrga")
     with pytest.raises(DataError, match="format 2"):
-        load_data(path, **KIND)
+        load_data(path, **KIND).__enter__()
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ChecksumError, match=str(path)):
-        load_data(path, **KIND)
+        load_data(path, **KIND).__enter__()
     with pytest.raises(CheckpointError, match=f"{path}.*To fix: train"):
         load_tensors(path, remedy="train")
     with pytest.raises(ValueError):
@@ -56,7 +56,7 @@ def test_a_missing_damaged_or_foreign_file_is_named(tmp_path):
     for metadata in (None, {"lrga": "{"}, {"lrga": "[]"}, {"format": "pt"}):
         save_file({"weight": WHOLE.clone()}, path, metadata=metadata)
         with pytest.raises(DataError, match=f"a set in {path}"):
-            load_data(path, **KIND)
+            load_data(path, **KIND).__enter__()
 
 
 def test_a_file_larger_than_the_memory_limit_is_refused(tmp_path, monkeypatch):

@@ -117,8 +117,8 @@ def _kept(graphs: PackedGraphs, encoding: Encoding, checksum: str, folder: Path 
     path = folder / f"{checksum}-{encoding.kind}-{encoding.size}.safetensors"
     if path.is_file():
         try:
-            tensors, _ = load_data(path, key=_HEADER, version=_FORMAT, what="encodings")
-            return tensors["node"], tensors.get("edge")
+            with load_data(path, key=_HEADER, version=_FORMAT, what="encodings") as (tensors, _):
+                return tensors["node"], tensors.get("edge")
         except LRGAError:
             pass  # a damaged file is computed again
     nodes, edges = _computed(graphs, encoding)

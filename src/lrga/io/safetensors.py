@@ -1,7 +1,8 @@
 """Tensors in ``safetensors`` files, written atomically, with JSON values in the header."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,12 @@ def save_data(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, An
     save_tensors(path, tensors, metadata={key: json.dumps(header)}, error=DataError)
 
 
-def load_data(path: Path, *, key: str, version: int, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Reads a file of :func:`save_data` with ``"format": version`` in its header. ``what`` names it in errors."""
+@contextmanager
+def load_data(path: Path, *, key: str, version: int, what: str) -> Iterator[tuple[dict[str, Tensor], dict[str, Any]]]:
+    """Tensors and header of a file of :func:`save_data` with ``"format": version``, called ``what`` in errors.
+
+    Any error of the block that uses them means that the file is damaged.
+    """
     remedy = "build the data set again with this version, or pass another file"
     with reading(path, "a complete safetensors file", remedy=remedy, damage=ChecksumError):
         limits.open_regular(path, error=ChecksumError).close()
@@ -53,7 +58,7 @@ def load_data(path: Path, *, key: str, version: int, what: str) -> tuple[dict[st
         header = limits.parse_json(metadata[key])
         if header["format"] != version:
             raise DataError(f"{path} in format {version}", f"format {header['format']}", remedy)
-    return tensors, header
+        yield tensors, header
 
 
 def to_bytes(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:

@@ -15,7 +15,6 @@ from torch import Tensor
 from lrga.data.datasets.spec import SPLITS as SPLITS
 from lrga.data.packed.segments import narrow
 from lrga.errors import DataError, NonFiniteError, ShapeError
-from lrga.io.limits import reading
 from lrga.io.safetensors import load_data, save_data
 from lrga.ops.neighbors.edges import EdgeLayout
 
@@ -220,8 +219,7 @@ def save_link_data(data: LinkData, path: Path) -> None:
 
 def load_link_data(path: Path) -> LinkData:
     """Reads a file of :func:`save_link_data`."""
-    stored, header = load_data(path, key=HEADER, version=FORMAT, what="a graph for link prediction")
-    with reading(path, "a graph for link prediction in", remedy="build it again"):
+    with load_data(path, key=HEADER, version=FORMAT, what="a graph for link prediction") as (stored, header):
         tensors = {name: tensor if tensor.is_floating_point() else tensor.long() for name, tensor in stored.items()}
         if header["train_is_graph"]:
             tensors["train.edge"] = tensors["edge"]
@@ -229,16 +227,12 @@ def load_link_data(path: Path) -> LinkData:
         splits = {
             name: LinkSplit(tensors[f"{name}.edge"], *(tensors.get(f"{name}.{key}") for key in more)) for name in SPLITS
         }
-        ids = header["node_ids"]
+        plain = {key: header[key] for key in _PLAIN}
         return LinkData(
-            num_nodes=header["num_nodes"],
             edge=tensors["edge"],
             splits=splits,
-            undirected=header["undirected"],
             x=tensors.get("x"),
             edge_weight=tensors.get("edge_weight"),
             edge_time=tensors.get("edge_year"),
-            metric=header["metric"],
-            node_ids=None if ids is None else tuple(ids),
-            meta=header["meta"],
+            **plain | {"node_ids": plain["node_ids"] and tuple(plain["node_ids"])},
         )

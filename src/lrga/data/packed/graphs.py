@@ -4,6 +4,7 @@ Letters: G graphs, N nodes and E edges of the whole set.
 """
 
 import copy
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from numbers import Integral
@@ -16,9 +17,10 @@ from torch import Tensor
 
 from lrga.checks import check_count
 from lrga.data.packed.batch import PackedBatch
-from lrga.data.packed.segments import Rows, Selection, narrow, order_by, take
-from lrga.errors import BatchError
+from lrga.data.packed.segments import DTYPES, Rows, Selection, narrow, order_by, pointer, take
+from lrga.errors import BatchError, DataError
 from lrga.io.limits import first_line
+from lrga.io.safetensors import load_data, save_data
 from lrga.ops.cached import outside_inference
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from lrga.data.packed.padded import PaddedGraphs
 
 Index = int | slice | range | Sequence[int] | Tensor | np.ndarray
+FORMAT = 1
+HEADER = "lrga"  # key of the JSON values in a file
 _GRAPHS_AT_ONCE = 256  # graphs converted at a time while iterating
 
 
@@ -124,15 +128,52 @@ class PackedGraphs:
     @classmethod
     def load(cls, path: str | Path) -> "PackedGraphs":
         """Reads a file of :meth:`save`."""
-        from lrga.data.packed.storage import load_packed
-
-        return load_packed(Path(path))
+        with load_data(Path(path), key=HEADER, version=FORMAT, what="a packed set of graphs") as (tensors, header):
+            edge_dtype = header["edge_dtype"]
+            return cls(
+                node_ptr=pointer(tensors["num_nodes"]),
+                edge_ptr=pointer(tensors["num_edges"]),
+                source=tensors["source"],
+                in_degree=tensors["in_degree"],
+                edge_order=tensors.get("edge_order"),
+                columns={
+                    name: Column(facts["level"], tensors[f"column.{name}"], DTYPES[facts["dtype"]])
+                    for name, facts in header["columns"].items()
+                },
+                edge_dtype=None if edge_dtype is None else DTYPES[edge_dtype],
+                **{key: header[key] for key in ("y_level", "explicit_num_nodes", "objects", "meta")},
+            )
 
     def save(self, path: str | Path) -> None:
-        """Writes one ``safetensors`` file atomically; equal sets give equal bytes."""
-        from lrga.data.packed.storage import save_packed
-
-        save_packed(self, Path(path))
+        """Writes one ``safetensors`` file atomically: the tensors as in memory, everything else as JSON in the header.
+        Equal sets give equal bytes."""
+        for name, values in self.objects.items():
+            for g, value in enumerate(values):
+                if not _is_json(value):
+                    raise DataError(
+                        f"attributes that JSON can represent, to write {path}",
+                        f"{name} of graph {g}, a {type(value).__name__}",
+                        f"give {name} one shape in every graph, convert it to text or a list of numbers, or delete it",
+                    )
+        tensors = {
+            "num_nodes": narrow(self.nodes_per_graph),
+            "num_edges": narrow(self.edges_per_graph),
+            "source": self.source,
+            "in_degree": self.in_degree,
+            **({} if self.edge_order is None else {"edge_order": self.edge_order}),
+            **{f"column.{name}": column.values for name, column in self.columns.items()},
+        }
+        names = {dtype: name for name, dtype in DTYPES.items()}
+        header = {
+            "format": FORMAT,
+            "columns": {name: {"level": c.level, "dtype": names[c.dtype]} for name, c in self.columns.items()},
+            "y_level": self.y_level,
+            "edge_dtype": None if self.edge_dtype is None else names[self.edge_dtype],
+            "explicit_num_nodes": self.explicit_num_nodes,
+            "objects": self.objects,
+            "meta": self.meta,
+        }
+        save_data(Path(path), tensors, header, key=HEADER)
 
     def to_data_list(self) -> list["Data"]:
         """One PyG ``Data`` for each graph."""
@@ -368,6 +409,14 @@ class PackedGraphs:
                 if twin is not None and column is not splits[twin].columns.get(key):
                     moved[name] = moved[name].with_column(key, column.to(moved[name].device))
         return moved
+
+
+def _is_json(value: Any) -> bool:
+    """Whether ``value`` is the same after it was written as JSON and read again."""
+    try:
+        return (json.loads(json.dumps(value)) == value) is True
+    except (TypeError, ValueError):
+        return False
 
 
 def positions(index: Index, count: int) -> slice | Tensor:
