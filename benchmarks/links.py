@@ -23,7 +23,7 @@ from timing import at_least_one, need_device, wall_ms
 from torch import Tensor
 
 from lrga.data import LinkData, load
-from lrga.data.links.split import SplitRequest, split_edges
+from lrga.data.links.split import split_edges
 from lrga.training.callbacks.base import Callback
 from lrga.training.presets import make_config
 from lrga.training.problems.data import load_run_data
@@ -35,7 +35,7 @@ def random_graph(nodes: int, edges: int) -> LinkData:
     """A random graph with about ``edges`` edges, split 80 : 10 : 10."""
     pairs = np.random.default_rng(0).integers(nodes, size=(round(edges / 0.75), 2))
     pairs = np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1)
-    return split_edges(np.unique(pairs, axis=0), None, SplitRequest(seed=0))
+    return split_edges(np.unique(pairs, axis=0), None, seed=0)
 
 
 class Dense:

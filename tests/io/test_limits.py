@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 
 from lrga.data.datasets.source import read_arrays
 from lrga.data.datasets.zinc import read_pickles
-from lrga.data.links.split import SplitRequest
+from lrga.data.links.split import split_edges
 from lrga.data.own.reading import load_custom
 from lrga.errors import (
     CheckpointError,
@@ -259,4 +259,4 @@ def test_sizes_that_would_never_be_built_are_refused():
     with pytest.raises(OptionError, match="1,000,000,000,002 graphs to fit into memory"):
         plan_run(make_config("CLUSTER", data_options={"sizes": (10**12, 1, 1)}))
     with pytest.raises(OptionError, match="negative pairs to fit into memory"):
-        SplitRequest(negatives=10**12)
+        split_edges(np.array([[0, 1]]), None, negatives=10**12)

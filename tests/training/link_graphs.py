@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lrga.data.links.split import SplitRequest, split_edges
+from lrga.data.links.split import split_edges
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.tasks.task import LinkTask
 from lrga.training.presets import make_config
@@ -23,7 +23,7 @@ def communities(n=60, groups=3, seed=0, features=None, **options):
     upper = np.stack(np.triu_indices(n, 1), 1)
     chance = np.where(group[upper[:, 0]] == group[upper[:, 1]], 0.6, 0.02)
     edge = upper[rng.random(len(upper)) < chance]
-    data = split_edges(edge, None, SplitRequest(seed=seed), **options)
+    data = split_edges(edge, None, seed=seed, **options)
     if features is None:
         return data
     from dataclasses import replace

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 import lrga
 from lrga.data import PackedGraphs
-from lrga.data.links.split import SplitRequest, split_edges
+from lrga.data.links.split import split_edges
 from lrga.distributed.launch import joined
 from lrga.tasks import Task
 from lrga.tasks.task import LinkTask
@@ -94,7 +94,7 @@ def differences(trainers):
 def compare_links(features, **options):
     """Two epochs of link prediction on a divided graph and on the whole one."""
     edge = torch.randint(40, (150, 2), generator=torch.Generator().manual_seed(3)).numpy()
-    data = split_edges(edge[edge[:, 0] != edge[:, 1]], None, SplitRequest(seed=1))
+    data = split_edges(edge[edge[:, 0] != edge[:, 1]], None, seed=1)
     if features:
         generator = torch.Generator().manual_seed(4)
         data = replace(data, x=torch.randn(data.num_nodes, 5, generator=generator, dtype=torch.float64))

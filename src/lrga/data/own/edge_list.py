@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrga.data.links.data import LinkData
-from lrga.data.links.split import SplitRequest, split_edges
+from lrga.data.links.split import split_edges
 from lrga.data.own.table import finite
 from lrga.errors import DataError
 from lrga.io.limits import open_regular, reading
@@ -83,10 +83,8 @@ def load_edge_list(
         >>> data.num_nodes, data.edge.size(0), data.meta["notes"]
         (30, 20, ['6 edges from a node to itself left out'])
     """
-    listed = read_edge_list(path)
-    request = SplitRequest(fractions=split, by=split_by, directed=directed, seed=seed, negatives=negatives)
     return split_edges(
-        listed.edge, listed.node_ids, request, weight=listed.weight, time=listed.time, given=listed.split,
+        *read_edge_list(path), fractions=split, by=split_by, directed=directed, seed=seed, negatives=negatives,
         where=str(path),
     )  # fmt: skip
 
