@@ -146,3 +146,14 @@ def test_a_large_file_is_read_in_reasonable_time(tmp_path):
     table = read_table(path)
     assert time.process_time() - start < 10  # about 0.1 s on an idle core
     np.testing.assert_array_equal(np.stack([table.numbers[f"x{i}"] for i in range(3)], axis=1), values)
+
+
+def test_several_targets_are_columns_with_names(tmp_path):
+    table = read(tmp_path, "node,y:b,x,y:a\na,1,5,0.5\nb,2,5, \n")
+    assert list(table.numbers) == ["x", "y"]
+    np.testing.assert_equal(table.numbers["y"], [[1, 0.5], [2, np.nan]])
+    assert read(tmp_path, "node,y:a,y:b\na,1,2\n").numbers["y"].dtype == np.int64
+    assert read(tmp_path, "node,y:a\na,1\n").numbers["y"].shape == (1,)
+    for content, match in (("node,y,y:a\na,1,2\n", "either y or"), ("node,y:a\na,one\n", "number in column 'y:a'")):
+        with pytest.raises(DataError, match=match):
+            read(tmp_path, content)

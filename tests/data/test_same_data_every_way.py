@@ -1,5 +1,6 @@
 """The same graphs give the same task, classes, inputs, targets, notes and errors whichever way they come in."""
 
+import math
 import sys
 
 import pytest
@@ -43,8 +44,9 @@ def write_csv(folder, parts):
         }
         rows_of_y = len(graph.y) if graph.y.dim() else 1
         level = {graph.num_nodes: "node", graph.num_edges: "edge", 1: "graph"}[rows_of_y]
-        for row, value in zip(ids[level], graph.y.reshape(-1).tolist(), strict=True):
-            row["y"] = value
+        for row, values in zip(ids[level], graph.y.reshape(rows_of_y, -1).tolist(), strict=True):
+            texts = ["" if math.isnan(value) else value for value in values]
+            row |= {"y": texts[0]} if len(texts) == 1 else {f"y:{i}": text for i, text in enumerate(texts)}
         for kind, values in (("node", graph.x), ("edge", graph.edge_attr)):
             if values is None:
                 continue
@@ -130,6 +132,8 @@ CASES = {
     "values": divided(lambda i: graph(i, [50_000.0 + 10 * i])),
     "values near each other": divided(lambda i: graph(i, torch.tensor([1.7e9 + i], dtype=torch.float64))),
     "values of nodes": divided(lambda i: graph(i, [0.5, 1.5, i / 4, -1.0])),
+    "several values": divided(lambda i: graph(i, [[i / 4, -3.0 * i]])),
+    "several values of nodes": divided(lambda i: graph(i, [[0.5, i], [1.5, 2], [i / 4, 3], [-1.0, 1]])),
     "types": divided(lambda i: graph(i, [i % 2], x=torch.tensor([[0], [i % 5], [6], [2]]))),
     "integer matrix": divided(lambda i: graph(i, [i % 2], x=torch.arange(8).view(4, 2) + i)),
     "narrow integers": divided(lambda i: graph(i, [i % 2], x=torch.arange(8, dtype=torch.uint8).view(4, 2))),
@@ -146,6 +150,14 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_every_way_gives_the_same(load, case, way):
     assert summary(load(CASES[case], way)) == summary(load(CASES[case], "lists"))
+
+
+@pytest.mark.parametrize("way", WAYS[1:])
+def test_labels_with_missing_ones_are_the_same_every_way(load, way):
+    parts = divided(lambda i: graph(i, [[float(i % 2), math.nan, 1.0 if i % 3 else math.nan]]))
+    found, same = load(parts, way, task="multilabel"), load(parts, "lists", task="multilabel")
+    assert (found.task, found.notes[0]) == (same.task, same.notes[0])
+    assert all(torch.equal(found.splits[name].y.nan_to_num(9), same.splits[name].y.nan_to_num(9)) for name in SPLITS)
 
 
 def test_what_it_gives(load):
@@ -179,6 +191,8 @@ ERRORS = {
     "no classes": (divided(lambda i: graph(i, [i / 4])), {"task": "classification"}, DataError, "integers"),
     "two splits": (divided(lambda i: graph(i, [i % 2])), {"seed": 1}, OptionError, "one split"),
     "unknown option": (divided(lambda i: graph(i, [i % 2])), {"sizes": [1]}, OptionError, "options of your own"),
+    "several classes": (divided(lambda i: graph(i, [[0, i % 2]])), {}, DataError, "--task multilabel"),
+    "a missing value": (divided(lambda i: graph(i, [[0.5, math.nan]])), {}, DataError, "finite numbers in .* graph 0"),
     "merged times": (
         divided(lambda i: graph(i, [i % 2], x=torch.tensor([[0, 1_700_000_000 + i]] * 4))), {}, DataError, "float32",
     ),

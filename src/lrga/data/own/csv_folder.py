@@ -9,7 +9,7 @@ file           columns
 =============  ====================================================================================================
 
 In each file ``y`` is the target of a node, an edge or a graph (a number, or the name of a class), and ``split`` is
-``train``, ``val`` or ``test``. A column ``type`` holds category numbers 0, 1, … to embed; it is then the only feature
+``train``, ``val`` or ``test``. Several targets (numbers) are columns ``y:NAME``; a blank one is a missing label. A column ``type`` holds category numbers 0, 1, … to embed; it is then the only feature
 of its file. All other columns of ``nodes.csv`` and ``edges.csv`` are numeric features, in their order. Without features
 every node has the feature 1. Ids may be any text. Graphs keep the order of ``graphs.csv`` (else of their first node),
 nodes and edges the order of their file. Rows of ``edges.csv`` that are equal in every column are one edge.
@@ -225,7 +225,8 @@ def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
     if "y" in table.texts:
         return Target(level, np.asarray(table.texts["y"])[order], where)
     if "y" in table.numbers:
-        return Target(level, table.numbers["y"][order], where)
+        values = table.numbers["y"][order]
+        return Target(level, values, where if values.ndim == 1 else f"columns y:NAME of {table.path.name}")
     return None
 
 
@@ -261,7 +262,7 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
     """Reads the CSV file ``path``: UTF-8, comma-separated, column names in the first line.
 
     Ids and ``split`` are text, ``y`` is text if its first value is not a number, and all other columns are numbers.
-    ``split`` and ``y`` may be blank in some rows. ``required`` columns must exist. With ``of_edges`` the file may have
+    ``split``, ``y`` and ``y:NAME`` may be blank in some rows. ``required`` columns must exist. With ``of_edges`` the file may have
     no rows, and repeated rows are dropped.
 
     Example:
@@ -296,6 +297,7 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
             remedy = "complete the row, or put values with commas in quotation marks"
             raise table.error(row, f"{len(header)} values ({', '.join(header)})", f"{len(values)}", remedy)
     columns = zip(*rows, strict=True) if rows else [()] * len(header)
+    targets: list[np.ndarray] = []
     for name, texts in zip(header, columns, strict=True):
         if name in (*IDS, "split"):
             table.texts[name] = [text.strip() for text in texts]
@@ -304,8 +306,18 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
                 raise table.error(row, f"a value in column {name!r}", "nothing", "write it, or remove the row")
         elif name == "y":
             _read_label(table, [text.strip() for text in texts])
+        elif name.startswith("y:"):
+            filled = [row for row, text in enumerate(texts) if text.strip()]
+            values = _numbers(table, name, [texts[row] for row in filled], filled, label=True)
+            column = values if len(filled) == len(texts) else np.full(len(texts), np.nan)
+            column[filled] = values
+            targets.append(column)
         else:
             table.numbers[name] = _numbers(table, name, texts, range(table.rows))
+    if targets:
+        if "y" in header:
+            raise DataError("either y or columns y:NAME", f"both in {path}, line 1", "rename y to y:NAME")
+        table.numbers["y"] = np.stack(targets, axis=1) if len(targets) > 1 else targets[0]
     return table
 
 
