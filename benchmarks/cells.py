@@ -51,7 +51,7 @@ def plain_first_loss(cell: Cell, graphs: int) -> float:
     trainer = cell.trainer
     trainer.problem.sums.reset()
     trainer.step(trainer.problem.splits["train"].batch(slice(0, graphs)))
-    return trainer.problem.sums.loss.mean()
+    return trainer.problem.sums.means()[0]
 
 
 def measure(model: str, lrga: bool, options: argparse.Namespace) -> dict[str, Any]:

@@ -56,9 +56,9 @@ def measure(conv: str, graphs: PackedGraphs, steps: int) -> dict[str, Any]:
     peer_batches = endless(lambda: iter(loader))
 
     def our_step(batch: object = None) -> float:
-        trainer.problem.sums.loss.restore((0.0, 0.0))
+        trainer.problem.sums.reset()
         trainer.step(next(our_batches) if batch is None else batch)
-        return trainer.problem.sums.loss.mean()
+        return trainer.problem.sums.means()[0]
 
     def peer_step(batch: object = None) -> float:
         batch = next(peer_batches) if batch is None else batch

@@ -105,7 +105,7 @@ def test_the_first_step_in_single_precision_agrees_to_rounding(conv, level):
     step = engine.training_step(first.capacity)
     engine.put(first.graphs)
     step()
-    torch.testing.assert_close(trainer.problem.sums.loss.total.cpu(), expected[0], rtol=1e-4, atol=0)
+    torch.testing.assert_close(trainer.problem.sums.total.cpu(), expected[0], rtol=1e-4, atol=0)
     for p, q in zip(plain.model.parameters(), trainer.model.parameters(), strict=True):
         if p.grad is not None:
             scale = max(float(p.grad.abs().max()), 1e-3)
@@ -121,7 +121,7 @@ def test_recording_changes_nothing():
     assert all(torch.equal(value, weights(trainer)[name]) for name, value in before.items())
     assert torch.equal(random, torch.cuda.get_rng_state())
     assert all(float(entry["step"]) == 0 for entry in trainer.optimizer.state.values())
-    assert float(trainer.problem.sums.loss.total) == 0.0
+    assert float(trainer.problem.sums.total) == 0.0
 
 
 @pytest.mark.parametrize("options", [{"dropout": 0.5}, {"random_features": True}])
@@ -136,16 +136,16 @@ def test_every_replay_draws_anew(options):
     for _ in range(4):
         trainer.problem.sums.reset()
         step()
-        seen.append(float(trainer.problem.sums.loss.total))
+        seen.append(float(trainer.problem.sums.total))
     assert len(set(seen)) == 4
     torch.cuda.manual_seed(5)
     trainer.problem.sums.reset()
     step()
-    first = float(trainer.problem.sums.loss.total)
+    first = float(trainer.problem.sums.total)
     torch.cuda.manual_seed(5)
     trainer.problem.sums.reset()
     step()
-    assert float(trainer.problem.sums.loss.total) == pytest.approx(first, rel=1e-5)
+    assert float(trainer.problem.sums.total) == pytest.approx(first, rel=1e-5)
 
 
 def test_a_generator_of_the_model_is_drawn_from_anew():
@@ -166,7 +166,7 @@ def test_a_run_that_ends_leaves_the_steps_of_another_alone():
     found, before = [], 0.0
     for number in range(40):
         next(mine)
-        total = float(first.problem.sums.loss.total)
+        total = float(first.problem.sums.total)
         found.append(total - (before if first.batch > 1 else 0.0))
         before = total
         if number < 10:

@@ -46,7 +46,7 @@ def losses(trainer, steps):
     """The loss of each of the next steps."""
     found, before = [], 0.0
     for _ in itertools.islice(trainer.steps(), steps):
-        total = float(trainer.problem.sums.loss.total)
+        total = float(trainer.problem.sums.total)
         found.append(total - (before if trainer.batch > 1 else 0.0))
         before = total
     return torch.tensor(found, dtype=torch.float64)

@@ -138,7 +138,7 @@ def test_a_checkpoint_due_while_the_loss_is_nan_is_not_written(make_trainer, tmp
     trainer.guard.every = 1000
     trainer.guard.begin()
     trainer.step(next(trainer.problem.epoch_batches(0, 0)))
-    trainer.problem.total_loss().fill_(float("nan"))
+    trainer.problem.sums.total.fill_(float("nan"))
     with pytest.raises(NonFiniteError):
         trainer.fit()
     assert saved == []

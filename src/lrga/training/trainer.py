@@ -209,7 +209,7 @@ class Trainer:
             step = self.problem.step_loss(batch, self.epoch, self.batch)
         self.guard.check(step.value)
         self.descend(step.loss)
-        self.problem.add(step)
+        self.problem.sums.add(step.value, *step.scored, weight=step.weight)
         self.end_step()
 
     def descend(self, loss: Tensor) -> None:
@@ -240,7 +240,7 @@ class Trainer:
     def _end_epoch(self) -> None:
         if not self.problem.is_evaluated:
             self.epoch, self.batch = self.epoch + 1, 0
-            self.problem.end_epoch()
+            self.problem.sums.reset()
             self.checkpointer.end_epoch(self, None)
             return
         self.notify("on_evaluation_start", self.epoch + 1)
@@ -268,7 +268,7 @@ class Trainer:
             self.best = Best(self.last, self.weights())
         self.epoch, self.batch, self.epoch_seconds = self.epoch + 1, 0, 0.0
         self.records += 1
-        self.problem.end_epoch()
+        self.problem.sums.reset()
         self.checkpointer.end_epoch(self, self.last)
         self.notify("on_epoch_end", self.last)
 

@@ -49,19 +49,17 @@ class Guard:
         if self.every == 1:
             if not _is_finite(loss):
                 self._give_up()
-        elif self._is_due(number := self.trainer.batch + 1) and not _is_finite(
-            self.trainer.problem.total_loss() + loss
-        ):
+        elif self._is_due(number := self.trainer.batch + 1) and not _is_finite(self.trainer.problem.sums.total + loss):
             self._replay(number)
 
     def check_sum(self) -> None:
         """Checks the sum of the losses after a captured step."""
-        if self._is_due(number := self.trainer.batch) and not _is_finite(self.trainer.problem.total_loss()):
+        if self._is_due(number := self.trainer.batch) and not _is_finite(self.trainer.problem.sums.total):
             self._replay(number)
 
     def is_finite(self) -> bool:
         """Whether the losses of the epoch so far are finite; this synchronises a GPU."""
-        return self.every == 1 or _is_finite(self.trainer.problem.total_loss())
+        return self.every == 1 or _is_finite(self.trainer.problem.sums.total)
 
     def check_now(self) -> None:
         """Checks the sum of the losses before training pauses."""

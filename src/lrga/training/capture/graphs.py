@@ -47,7 +47,7 @@ class GraphEngine(Engine):
         >>> step = engine.training_step(engine.train.capacities[0])
         >>> engine.put(torch.tensor([0, 3]))  # which graphs
         >>> scores, targets, valid = step()
-        >>> float(problem.sums.loss.total) > 0
+        >>> float(problem.sums.total) > 0
         True
     """
 
@@ -107,7 +107,7 @@ class GraphEngine(Engine):
             sums.add(loss, scores, targets, valid)
             return scores.detach(), targets, valid
 
-        return self.captured(step, sums.loss.total, *sums.tensors)
+        return self.captured(step, sums.total, *sums.tensors)
 
     def describe(self) -> str:
         sizes = (f"{capacity.nodes:,} nodes and {capacity.edges:,} edges" for capacity in self.train.capacities)

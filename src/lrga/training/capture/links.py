@@ -43,7 +43,7 @@ class LinkEngine(Engine):
         for place, pairs in zip(self._pairs[size], work, strict=True):
             place.copy_(pairs)
         run()
-        self.problem.loss.weight += size
+        self.problem.sums.weight += size
         self.trainer.end_step()
         self.trainer.guard.check_sum()
 
@@ -63,7 +63,7 @@ class LinkEngine(Engine):
                 loss = problem.step_loss((edges, negative), 0, 0)
             with self.rate_on_device():
                 self.trainer.descend(loss.loss)
-            problem.loss.total += exact(loss.value) * size
+            problem.sums.total += exact(loss.value) * size
 
         self.set_rate()
-        return self.recorded(size, lambda: self.captured(step, problem.loss.total))
+        return self.recorded(size, lambda: self.captured(step, problem.sums.total))

@@ -64,7 +64,6 @@ class GraphProblem(Problem):
         self.batches = math.ceil(len(splits["train"]) / options.batch_size)
         self.eval_size = options.eval_batch_size or options.batch_size
         self.sums = Scores(task, self.device)
-        self.loss = self.sums.loss
 
     def epoch_batches(self, epoch: int, first: int) -> Iterator[PackedBatch]:
         generator = order_generator(self.seed, epoch)
@@ -75,10 +74,6 @@ class GraphProblem(Problem):
         scores, targets = self.task.select(run_model(self.model, batch), batch, masked=self.masked)
         loss = self.task.loss_of(scores, targets)
         return StepLoss(loss, loss.detach(), (scores, targets))
-
-    def add(self, step: StepLoss) -> None:
-        scores, targets = step.scored
-        self.sums.add(step.value, scores, targets)
 
     def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
         engine: Any = trainer.engine
@@ -99,15 +94,6 @@ class GraphProblem(Problem):
     def _evaluate(self, split: str, **options: Any) -> tuple[float, float]:
         options |= {"batch_size": self.eval_size, "precision": self.options.precision}
         return evaluate(self.model, self.splits[split], self.task, **options)
-
-    def end_epoch(self) -> None:
-        self.sums.reset()
-
-    def state(self) -> dict[str, Any]:
-        return self.sums.state()
-
-    def restore(self, state: Any) -> None:
-        self.sums.restore(state)
 
     def why_not_captured(self) -> str | None:
         if any("forward" in vars(module) for module in self.model.modules()):
@@ -198,14 +184,7 @@ class ParallelGraphProblem(GraphProblem):
         torch.manual_seed(step_seed(self.seed, epoch, number, rank_of()))
         scores, targets = self.task.select(run_model(self.model, batch), batch, masked=self.masked)
         share = share_of_loss(self.task, scores, targets)
-        return StepLoss(share, reduce_(share.detach().clone(), "loss"), (scores, targets))
-
-    def add(self, step: StepLoss) -> None:
-        scores, targets = step.scored
-        self.sums.add(step.value, *self._gathered(scores, targets))
-
-    def _gathered(self, scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        return gather_ragged(scores.detach(), "scores"), gather_ragged(targets, "scores")
+        return StepLoss(share, reduce_(share.detach().clone(), "loss"), _gathered(scores, targets))
 
     def reduce_gradients(self) -> None:
         reduce_gradients(self.model)
@@ -213,12 +192,16 @@ class ParallelGraphProblem(GraphProblem):
     def _evaluate(self, split: str, **options: Any) -> tuple[float, float]:
         def add(sums: Scores, scores: Tensor, targets: Tensor) -> None:
             loss = reduce_(share_of_loss(self.task, scores, targets), "loss")
-            sums.add(loss, *self._gathered(scores, targets))
+            sums.add(loss, *_gathered(scores, targets))
 
         return super()._evaluate(split, add=add)
 
     def why_not_captured(self) -> str | None:
         return "several processes train"
+
+
+def _gathered(scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    return gather_ragged(scores.detach(), "scores"), gather_ragged(targets, "scores")
 
 
 class Shares:

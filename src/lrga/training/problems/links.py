@@ -215,7 +215,7 @@ class LinkProblem(Problem):
             loss = float(self.task.loss_of(positive, negative))
             # scores that are not finite cannot be ranked; the guard reports the problem
             found[split] = loss, float(self.task.score(positive, negative)) if math.isfinite(loss) else math.nan
-        return found | {"train": (self.loss.mean(), found["train"][1])}
+        return found | {"train": (self.sums.means()[0], found["train"][1])}
 
     @torch.no_grad()
     def scores(self) -> dict[str, Pairs]:
@@ -236,8 +236,7 @@ class LinkProblem(Problem):
     def _scores_of(self, h: Tensor, pairs: Tensor) -> Tensor:
         return scores_of(self.model, h, pairs, batch_size=self.block)
 
-    def restore(self, state: Any) -> None:
-        super().restore(state)
+    def restored(self) -> None:
         self._frozen = None
 
     def why_not_captured(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from lrga.tasks.running import Running
+from lrga.tasks.running import Scores
 from lrga.training.config import OptimizerConfig
 
 if TYPE_CHECKING:
@@ -76,37 +76,16 @@ class Problem(ABC):
         """The loss of batch ``number`` of an epoch, both from 0."""
 
     @cached_property
-    def loss(self) -> Running:
-        """The mean loss of the epoch so far, on the device."""
-        return Running(self.device)
-
-    def add(self, step: StepLoss) -> None:
-        """Adds a batch to the running sums of the epoch."""
-        self.loss.add(step.value, weight=step.weight)
-
-    def total_loss(self) -> Tensor:
-        """The sum of the losses of the epoch so far, on the device."""
-        return self.loss.total
+    def sums(self) -> Scores:
+        """The mean loss of the epoch so far, on the device, and a metric that training steps determine."""
+        return Scores(None, self.device)
 
     def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
         """Loss and metric of ``train``, ``val`` and ``test`` after an epoch."""
         raise TypeError(f"{type(self).__name__} is not evaluated")
 
-    def end_epoch(self) -> None:
-        """Resets the sums after an epoch."""
-        self.loss.reset()
-
-    def numbers(self) -> dict[str, float]:
-        """Additional values of an epoch to record, by name."""
-        return {}
-
-    def state(self) -> dict[str, Any]:
-        """The running sums of the epoch as JSON values."""
-        return {"loss": self.loss.state()}
-
-    def restore(self, state: Any) -> None:
-        """Restores a :meth:`state`."""
-        self.loss.restore(state["loss"])
+    def restored(self) -> None:
+        """Called after a checkpoint was loaded."""
 
     def why_not_captured(self) -> str | None:
         """Why steps cannot be captured as CUDA graphs, as far as known without a capture; ``None`` if they can."""

@@ -167,7 +167,7 @@ def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str,
         "optimizer": optimizer["param_groups"],
         "schedule": trainer.schedule.state(),
         "scaler": trainer.scaler.state_dict(),
-        "sums": problem.state(),
+        "sums": problem.sums.state(),
         "last": None if trainer.last is None else trainer.last.to_json(),
         "best": None if trainer.best is None else trainer.best.record.to_json(),
     }
@@ -209,7 +209,8 @@ def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[st
         trainer.average.restore({k: problem.take(parameters[k], v) for k, v in parts["average"].items()})
     for name in _PLACE:
         setattr(trainer, name, state[name])
-    problem.restore(state["sums"])
+    problem.sums.restore(state["sums"])
+    problem.restored()
     trainer.last = None if state["last"] is None else EpochRecord.from_json(state["last"])
     trainer.best = None
     if state["best"] is not None:
