@@ -249,8 +249,6 @@ class Trainer:
             for split, (loss, _) in found.items():
                 self.guard.check_evaluation(loss, split)
         self.schedule.end_epoch(found["val"][0])
-        for name, value in self.problem.numbers().items():
-            self.log(name, value)
         self.notify("on_evaluation_end", self)
         self._clock()
         self.last = EpochRecord(
