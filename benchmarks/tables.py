@@ -102,9 +102,9 @@ def gpu_short(record: Mapping[str, Any]) -> str:
         faster = [f"{theirs[0] / ours[i]:.1f}× {name}" for i, name in enumerate(("eager", "replayed")) if ours[i]]
         rows.append([what, beside, *map(number, (*theirs, *ours)), ", ".join(faster)])
     facts = (
-        f"{record['device']}, TF32, forward + backward in ms (`benchmarks/gpu.py`, which checks values first). *Eager*: "
-        "ordinary PyTorch execution. *Replayed*: a captured CUDA graph, as in `lrga train`. –: not measured. *Times "
-        f"faster*: eager time of the baseline divided by the time of lrga.\n{conditions(record)}"
+        f"{record['device']}, TF32, forward + backward in ms (`benchmarks/gpu.py`, which checks values first). "
+        "*Eager*: ordinary PyTorch execution. *Replayed*: a captured CUDA graph, as in `lrga train`. –: not measured. "
+        f"*Times faster*: eager time of the baseline divided by the time of lrga.\n{conditions(record)}"
     )
     return f"{facts}\n\n{markdown(headings, rows)}"
 

@@ -1,12 +1,18 @@
 import json
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from lrga.data.datasets.spec import DatasetSpec, Schedule, dataset_name, dataset_specs, spec_of
+from lrga.data.datasets.spec import DatasetSpec, Schedule, TaskSpec, dataset_name, dataset_specs, spec_of
+from lrga.data.links.split import split_edges
 from lrga.errors import OptionError
 from lrga.models.link import LINK_SETS
 from lrga.models.zoo import PAPER_SETS
+from lrga.training import train
+from lrga.training.presets import make_config
+from lrga.training.problems.data import plan_run
 
 NAMES = list(dataset_specs())
 
@@ -101,3 +107,22 @@ def test_a_new_module_with_a_spec_is_all_that_a_new_set_takes(tmp_path, monkeypa
     finally:
         dataset_specs.cache_clear()
         del sys.modules["lrga.data.datasets.pairs"]
+
+
+@pytest.mark.parametrize("model", ["gcn", "deepwalk", "mf"])
+def test_a_new_link_set_needs_only_its_spec(monkeypatch, tmp_path, model):
+    ring = np.stack([np.arange(40), (np.arange(40) + 1) % 40], axis=1)
+    spec = replace(
+        spec_of("ogbl-ddi"), name="ring", task=TaskSpec("prediction", "link", "hits@3"), mean_nodes=40, mean_edges=80,
+        build=lambda context: split_edges(ring, None), files=(), obtained="generated", reads_source=False,
+    )  # fmt: skip
+    monkeypatch.setitem(dataset_specs(), "ring", spec)
+    options = {"max_epochs": 1, "hidden": 8, "device": "cpu", "root": str(tmp_path)}
+    config = make_config("ring", model=model, lrga=model == "gcn", **options)
+    plan = plan_run(config)
+    result = train(config, tmp_path / "run")
+    assert (
+        (result.metric, result.parameters)
+        == (plan["task"]["metric"], plan["parameters"])
+        == ("hits@3", result.parameters)
+    )

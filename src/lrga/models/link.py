@@ -59,10 +59,10 @@ class LinkSet:
     """The shape of the paper's networks for a link-prediction data set."""
 
     name: str
-    layers: int
-    rank: int
-    skip: bool
-    dropout: float
+    layers: int = 2
+    rank: int = 30
+    skip: bool = True
+    dropout: float = 0.0
     hidden: int = 256
 
     @property

@@ -9,10 +9,11 @@ file           columns
 =============  ====================================================================================================
 
 In each file ``y`` is the target of a node, an edge or a graph (a number, or the name of a class), and ``split`` is
-``train``, ``val`` or ``test``. Several targets (numbers) are columns ``y:NAME``; a blank one is a missing label. A column ``type`` holds category numbers 0, 1, … to embed; it is then the only feature
-of its file. All other columns of ``nodes.csv`` and ``edges.csv`` are numeric features, in their order. Without features
-every node has the feature 1. Ids may be any text. Graphs keep the order of ``graphs.csv`` (else of their first node),
-nodes and edges the order of their file. Rows of ``edges.csv`` that are equal in every column are one edge.
+``train``, ``val`` or ``test``. Several targets (numbers) are columns ``y:NAME``; a blank one is a missing label. A
+column ``type`` holds category numbers 0, 1, … to embed; it is then the only feature of its file. All other columns of
+``nodes.csv`` and ``edges.csv`` are numeric features, in their order. Without features every node has the feature 1. Ids
+may be any text. Graphs keep the order of ``graphs.csv`` (else of their first node), nodes and edges the order of their
+file. Rows of ``edges.csv`` that are equal in every column are one edge.
 
 A blank ``split`` means no split: a node or an edge then stays in its graph, but its target is not used in training or
 evaluation; a graph is dropped. A row in no split, by itself or by its graph, may have a blank ``y``. So if only some
@@ -262,8 +263,8 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
     """Reads the CSV file ``path``: UTF-8, comma-separated, column names in the first line.
 
     Ids and ``split`` are text, ``y`` is text if its first value is not a number, and all other columns are numbers.
-    ``split``, ``y`` and ``y:NAME`` may be blank in some rows. ``required`` columns must exist. With ``of_edges`` the file may have
-    no rows, and repeated rows are dropped.
+    ``split``, ``y`` and ``y:NAME`` may be blank in some rows. ``required`` columns must exist. With ``of_edges`` the
+    file may have no rows, and repeated rows are dropped.
 
     Example:
         >>> import tempfile
@@ -308,9 +309,9 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
             _read_label(table, [text.strip() for text in texts])
         elif name.startswith("y:"):
             filled = [row for row, text in enumerate(texts) if text.strip()]
-            values = _numbers(table, name, [texts[row] for row in filled], filled, label=True)
-            column = values if len(filled) == len(texts) else np.full(len(texts), np.nan)
-            column[filled] = values
+            numbers = _numbers(table, name, [texts[row] for row in filled], filled, label=True)
+            column = numbers if len(filled) == table.rows else np.full(table.rows, np.nan)
+            column[filled] = numbers
             targets.append(column)
         else:
             table.numbers[name] = _numbers(table, name, texts, range(table.rows))

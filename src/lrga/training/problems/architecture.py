@@ -13,7 +13,7 @@ from lrga.errors import CheckpointError, OptionError
 from lrga.models.budget import check_layers, checked_size, solve_width
 from lrga.models.embeddings import EMBEDDINGS, MatrixFactorization
 from lrga.models.gnn import GNN
-from lrga.models.link import LINK_SETS, LinkGNN, LinkModel, LinkPredictor
+from lrga.models.link import LinkGNN, LinkModel, LinkPredictor, LinkSet
 from lrga.models.zoo import budget_of, published_shape
 from lrga.nn.layers.lrga import renamed_reading
 from lrga.training.config import ModelConfig, TrainingConfig, check_keys, read_fields
@@ -238,7 +238,7 @@ def resolve_link(config: TrainingConfig, data: LinkData | None = None) -> LinkAr
     assert link is not None
     if model.hidden is None or model.layers is None:
         raise OptionError("hidden and layers of the network", "none", "create the configuration with make_config")
-    facts: Any = LINK_SETS[config.data.name] if data is None else data
+    facts: Any = LinkSet(config.data.name) if data is None else data
     if link.orthogonal and facts.num_features is not None:
         got = f"orthogonal for {config.data.name}, whose nodes have features"
         raise OptionError("orthogonal only for learned node vectors", got, "omit it")

@@ -164,11 +164,12 @@ def _link_run(config: TrainingConfig, given: Given) -> RunData:
         raise DataError("one graph (LinkData) for link prediction", got, remedy)
     data = load_link_source(config.data) if given is None else given
     data.check(config.data.name)
-    own = describe_links(data) if dataset_name(config.data.name) is None else ""
+    named = dataset_name(config.data.name)
+    own = describe_links(data) if named is None else ""
     notes = (own, *data.meta.get("notes", ()), data.meta.get("differs"))
     return RunData(
         data=data,
-        task=_link_task(config, data.metric),
+        task=_link_task(config, data.metric if named is None else spec_of(named).task.metric),
         architecture=resolve_link(config, data),
         sizes={split: data.splits[split].edge.size(0) for split in SPLITS},
         notes=tuple(note for note in notes if note),

@@ -101,7 +101,7 @@ def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None 
     """All options of a run, by name: the authors' for networks with LRGA, those of OGB's examples for other models.
 
     Args:
-        dataset: One of the three OGB sets, or ``None`` for the user's own edges.
+        dataset: The data set; all but the three OGB sets, and ``None``, the user's own edges, have common defaults.
         model: A convolution, ``"node2vec"``, ``"deepwalk"`` or ``"mf"``.
         lrga: Whether the network has LRGA; by default if the model supports it.
 
@@ -115,7 +115,7 @@ def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None 
     if embedding and lrga:
         raise OptionError("LRGA only in a network of layers", f"the embedding model {model!r}", "pass lrga=False")
     common = {"lrga": lrga, "batch_size": BATCH_SIZE, "schedule": "constant"}
-    if dataset is None:
+    if dataset not in LINK_SETS:
         own = {"hidden": 128, "layers": 2, "rank": 30, "skip": True, "dropout": 0.0, "predictor_layers": 2}
         steps = {"lr": 5e-3, "max_epochs": 100, "clip_gradient": None if embedding else 1.0, "negatives": "no_edge"}
         return common | own | steps | ({"walk_epochs": 5, "walk_length": 20, "walk_context": 10} if embedding else {})
