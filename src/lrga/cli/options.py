@@ -48,13 +48,13 @@ def without_help(group: Group) -> Group:
 MODEL = panel(
     "Model",
     model=(str, "gcn, gat, gatedgcn, graphsage, gin, gine; links: node2vec, deepwalk, mf."),
-    budget=(str, "Parameters: 100k, 500k, or number."),
+    budget=(str, "Number of parameters, e.g. 100k."),
     lrga=(bool, "With or without global attention.", "--lrga/--no-lrga"),
     hidden=(int, "Width of the layers (channels)."),
     layers=(int, "Number of layers."),
-    rank=(int, "The paper's κ, 30 by default."),
-    encoding=(list[str], "rwse:20, rrwp:16 or lappe:8.", "NAME:K"),
-    random_features=(bool, "Random node features.", "--random-features"),
+    rank=(int, "Rank κ of the attention."),
+    encoding=(list[str], "Positional: rwse:20, lappe:8, …", "NAME:K"),
+    random_features=(bool, "Noise as node features.", "--random-features"),
     preset=(str, "Benchmark layers: 2022 or 2020."),
     recipe=(str, "modern: settings of recent papers."),
 )
@@ -66,14 +66,14 @@ PROTOCOL = panel(
     lr=(float, "Initial learning rate."),
     dropout=(float, "Dropout in every layer."),
     precision=(str, "float32, or mixed: bf16, fp16."),
-    recalibrate_norm=(int, "Batches to re-estimate BatchNorm on."),
+    recalibrate_norm=(int, "Batches for BatchNorm statistics."),
     metric=(str, "accuracy, mae, roc_auc, hits@20, …"),
     settings=(list[str], "Any other option: schedule=cosine.", "--set", "NAME=VALUE"),
 )
 DATA = panel(
     "Data",
     data_root=(Path, "Folder of the data sets."),
-    source=(Path, "Folder of raw or prepared files of a data set."),
+    source=(Path, "Folder with the files of a data set."),
     sizes=(str, "Graphs in train,val,test: 1500,250,250."),
     data_seed=(int, "Seed of a generated data set or a random split."),
     level=(str, "Own data, what to predict: node, edge or graph."),
@@ -88,7 +88,7 @@ RUN = panel(
     output=(Path, "Folder for the runs.", Path("runs")),
     time_limit=(float, "Pause after this time; rerun to resume.", "MINUTES"),
     recompute_layers=(bool, "Activation checkpointing.", "--recompute-layers"),
-    dry_run=(bool, "Show what would run.", "--dry-run", False),
+    dry_run=(bool, "Only show what would run.", "--dry-run", False),
     quiet=(bool, "Hide progress.", "--quiet", False),
     as_json=(bool, "Print JSON.", "--json", False),
 )

@@ -121,7 +121,7 @@ def run(context: typer.Context, experiment: Experiment, given: dict[str, Any]) -
     [bold]lrga reproduce run table1 --dataset ZINC --model gatedgcn --budget 100k[/]
     [bold]lrga reproduce run table2 --dataset ogbl-ddi --seeds 0 1 2 3 4 --source ~/ogbl_ddi[/]
     [bold]lrga reproduce run rank --dry-run[/]
-    [bold]lrga reproduce run table1 --shard 2/8[/], one of eight jobs into one folder
+    [bold]lrga reproduce run table1 --shard 2/8[/]
     [bold]lrga reproduce run my_campaign.toml --dataset Cora --published my_numbers.toml[/]
     """
     from lrga.experiments.options import parse_seeds
@@ -133,7 +133,7 @@ def run(context: typer.Context, experiment: Experiment, given: dict[str, Any]) -
 @app.command(context_settings=o.EXTRA_ARGUMENTS)
 @o.with_options(ONLY, CELLS, PRESET, o.PROTOCOL, o.DATA, o.RUN, o.CAMPAIGN, o.RARE, SHAPE)
 def ablation(context: typer.Context, given: dict[str, Any]) -> None:
-    """Run cells of the paper's tables with one option changed. Needs a clone of the repository.
+    """Run cells of the paper's tables with one option changed (needs a clone of the repository).
 
     Example: [bold]lrga reproduce ablation --only heads --seeds 41 95[/]
     """
@@ -149,7 +149,10 @@ def ablation(context: typer.Context, given: dict[str, Any]) -> None:
 @app.command(context_settings=o.EXTRA_ARGUMENTS)
 @o.with_options(CELLS, RANK, ONLY, PRESET, o.PROTOCOL, o.DATA, o.PUBLISHED, o.RARE, SHAPE)
 def table(
-    experiment: Annotated[str, typer.Argument(help="As for run; or ablation, in a clone.")], given: dict[str, Any],
+    experiment: Annotated[
+        str, typer.Argument(help="table1, table2, table3, rank, a campaign file, or ablation (in a clone).")
+    ],
+    given: dict[str, Any],
     folders: Folders = None,
     done: Annotated[bool, typer.Option("--done", help="Only cells that have finished runs.")] = False,
     form: Form = "text", markdown: Markdown = False, as_json: AsJson = False,

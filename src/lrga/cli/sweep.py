@@ -20,9 +20,10 @@ def sweep(
         bool, typer.Option("--paper-grid", help="The authors' grid of ranks and widths for OGB data.")
     ] = False,
 ) -> None:
-    """Train every combination of option values and print one table; name the best in validation.
+    """Train every combination of option values and print one table.
 
-    Any training option can be swept. If interrupted, the same command resumes.
+    Any training option can be swept. The row with the best validation result is
+    named below the table. If interrupted, run the same command to resume.
 
     Exit codes: 0 all runs finished, 1 a run failed, 2 wrong usage, 3 runs remain
     (--time-limit or SIGUSR1, or in progress in another process), 128 + N stopped

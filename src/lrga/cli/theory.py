@@ -24,11 +24,13 @@ def theory(
     """Check the paper's statements numerically, in under a minute.
 
     Results that need training are read from records in the package; with
-    [bold]--train[/] the experiments run again and write records to DIR/records. The exit
-    code is 1 if a statement does not hold within its tolerance.
+    [bold]--train[/] these experiments run again and write records to DIR/records. The
+    exit code is 1 if a statement does not hold within its tolerance.
 
-    Examples: [bold]lrga theory[/], [bold]lrga theory alignment multi-head[/], [bold]lrga theory --output
-    figures[/], [bold]lrga theory learned-head --train[/]
+    Examples:
+    [bold]lrga theory[/]
+    [bold]lrga theory alignment multi-head --output figures[/]
+    [bold]lrga theory learned-head --train[/]
     """
     from lrga.cli.clone import from_clone
     from lrga.cli.printing import announced, print_json

@@ -34,10 +34,12 @@ def wl(
 ) -> None:
     """Test which Weisfeiler–Lehman tests distinguish graphs: a verdict for two graphs, a matrix for more.
 
-    An edge list has one edge per line, "a b" or "a b label", and one isolated node
-    per line. A first line with column names ("source target") is a header.
+    A line of an edge list is an edge, "a b" or "a b label", or an isolated node.
+    A first line with column names ("source target") is a header.
 
-    Examples: [bold]lrga wl hexagon.g6 triangles.g6[/], [bold]lrga wl a.txt b.txt --test 2-fwl[/],
+    Examples:
+    [bold]lrga wl hexagon.g6 triangles.g6[/]
+    [bold]lrga wl a.txt b.txt --test 2-fwl[/]
     [bold]lrga wl family.g6 --json[/]
     """
     from lrga.cli.printing import announced, print_json

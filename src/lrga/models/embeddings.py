@@ -102,7 +102,7 @@ class MatrixFactorization(nn.Module):
 class Node2Vec(MatrixFactorization):
     r"""Node vectors from random walks by skip-gram with negative samples, then a predictor on them.
 
-    The first node of a walk is drawn towards the nodes that follow and away from random nodes:
+    The vector of the first node of a walk moves towards those of the nodes that follow, and away from random ones:
 
     .. math::
         -\sum_{t \geq 1} \log \sigma(v_{w_0} \cdot c_{w_t}) - \sum_{t \geq 1} \log \sigma(-v_{w_0} \cdot c_{n_t})
@@ -212,7 +212,7 @@ EMBEDDING_LABELS = {"node2vec": "Node2Vec", "deepwalk": "DeepWalk", "mf": "MF"}
 
 
 def build_embedding(dataset: str, model: str = "node2vec", **options: Any) -> MatrixFactorization:
-    """One embedding row of Table 2, or a variation of it.
+    """Builds the network of one embedding row of Table 2, or a variation of it.
 
     Args:
         dataset: ``"ogbl-ppa"``, ``"ogbl-collab"`` or ``"ogbl-ddi"``.

@@ -58,8 +58,8 @@ class GNN(nn.Module):
         task: ``"node"``, ``"graph"`` or ``"edge"``: what is predicted.
         encoder: ``"linear"`` for real features, ``"embedding"`` for one category per node, ``"embeddings"`` for
             several, whose embeddings are added.
-        edge_encoder: The same for edge features, which GatedGCN and GINE read. Without edge features they read ones;
-            ``"ones"`` reads ones even if edge features are given.
+        edge_encoder: The same for edge features, which GatedGCN and GINE use. Without edge features they use ones;
+            ``"ones"`` uses ones even if edge features are given.
         edge_channels: Columns or categories of the edge features, in the same form as ``in_channels``.
         heads: Heads of GAT; its last layer has one. ``hidden_channels`` must be a multiple of it.
         attention_heads: Heads of the low-rank attention.

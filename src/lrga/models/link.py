@@ -164,7 +164,7 @@ class LinkGNN(Stack):
         num_layers: Number of layers.
         conv: ``"gcn"`` (with self-loops), ``"graphsage"`` (mean), ``"gat"``, ``"gin"`` or ``"gatedgcn"``.
         rank: The paper's κ; ``None`` is the plain network.
-        skip: Whether the linear map of a layer also reads the layer's input (with LRGA only).
+        skip: Whether the linear map of a layer also gets the layer's input (with LRGA only).
         dropout: Dropout after each layer; with LRGA on the output of the convolution and of the attention.
         linear: Layers without activation and BatchNorm: ``convolution + W·attention + residual·input``.
         residual: With ``linear``, the factor of the network's input; it needs ``in_channels == hidden_channels``.
@@ -372,7 +372,7 @@ def build_link_model(
         hidden: Width, by default the paper's 256.
         layers: Number of layers of the GNN and of the predictor.
         rank: The paper's κ.
-        skip: Whether the linear map of an augmented layer reads x.
+        skip: Whether the linear map of an augmented layer also gets the layer's input.
         dropout: Dropout in GNN and predictor.
         **options: Further options of :class:`LinkGNN`.
 

@@ -105,7 +105,7 @@ def build_model(
         layers: Number of layers; by default the published number or, if there is none, 4 at 100K and 8 otherwise.
         heads: Heads of GAT; by default the published number.
         rank: The paper's κ; no effect without ``lrga``.
-        edge_features: With ``False``, GatedGCN reads ones instead of the edge features of the data set.
+        edge_features: With ``False``, GatedGCN uses ones instead of the edge features of the data set.
         **options: Further options of :class:`~lrga.models.gnn.GNN`: ``preset``, ``wiring``, ``dropout``,
             ``attention_heads``, ``random_features``, ``generator``, ``readout``, …
 

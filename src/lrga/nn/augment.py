@@ -172,17 +172,17 @@ class AugmentedConv(LRGAConv):
     # The model may read attributes of its convolution: they take precedence, here and in __getattr__.
     @property
     def in_channels(self) -> Any:
-        """As the convolution has it."""
+        """The attribute of the convolution."""
         return getattr(self.conv, "in_channels", self.attention.in_channels)
 
     @property
     def out_channels(self) -> Any:
-        """As the convolution has it."""
+        """The attribute of the convolution."""
         return getattr(self.conv, "out_channels", self._out_channels)
 
     @property
     def heads(self) -> int:
-        """As the convolution has it."""
+        """The attribute of the convolution."""
         return getattr(self.conv, "heads", self.attention.heads)
 
     @property

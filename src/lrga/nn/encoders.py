@@ -20,7 +20,7 @@ class CategoryEncoder(nn.Module):
     Args:
         num_categories: The categories are ``0 … num_categories - 1``.
         out_channels: Width of the embedding.
-        name: What errors call the input.
+        name: Name of the input in error messages.
 
     Example:
         >>> import torch
@@ -71,7 +71,7 @@ class CategoriesEncoder(nn.Module):
     Args:
         sizes: The categories of column c are ``0 … sizes[c] - 1``.
         out_channels: Width of the embeddings.
-        name: What errors call the input.
+        name: Name of the input in error messages.
 
     Example:
         >>> import torch
@@ -130,7 +130,7 @@ class LinearEncoder(nn.Module):
     Args:
         in_channels: Columns of the input.
         out_channels: Width of the result.
-        name: What errors call the input.
+        name: Name of the input in error messages.
 
     Example:
         >>> import torch

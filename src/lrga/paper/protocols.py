@@ -47,7 +47,7 @@ def paper_config(
         seed: By default the first seed of the protocol.
         data_options: Options of the data set, such as ``{"sizes": (1500, 250, 250)}``.
         preset: ``"paper"`` (the default): the layers chosen per network (:mod:`lrga.paper.preset`); or one
-            generation of the benchmark's layers for all networks, ``"2022"`` or ``"2020"``.
+            version of the benchmark's layers for all networks, ``"2022"`` or ``"2020"``.
         **options: Any other options of :class:`~lrga.training.config.TrainingConfig`, by name.
 
     Example:

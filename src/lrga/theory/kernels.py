@@ -131,6 +131,7 @@ class ProductFeatures(nn.Module):
 
     @property
     def out_channels(self) -> int:
+        """Number of coordinates of the feature map."""
         return feature_size(self.degrees, [b.stop - b.start for b in self.blocks])
 
     def forward(self, x: Tensor) -> Tensor:
@@ -265,7 +266,7 @@ def sample_complexity(degree: int, dimension: int, epsilon: float, delta: float)
 
 
 def monomial_complexity(monomial: Sequence[int], epsilon: float, delta: float) -> float:
-    """The same for one monomial, without the estimates: Σ_β n |a_β| ‖(β, 1)‖₂^n instead of C_{n,D}."""
+    """:func:`sample_complexity` of one monomial with its exact coefficients, Σ_β n |a_β| ‖(β, 1)‖₂^n for C_{n,D}."""
     n = 2 * math.ceil(max(sum(monomial), 1) / 2)
     coefficients = power_sum_coefficients(monomial, n)
     total = sum(n * float(abs(a)) * math.hypot(*beta, 1) ** n for beta, a in coefficients.items())

@@ -42,7 +42,7 @@ _UNSEEN_BY_2FWL = {"1-wl": False, "2-wl": False, "2-fwl": False}
 
 
 def zoo() -> dict[str, HardGraphs]:
-    """All entries by name.
+    """The families of hard graphs, by name.
 
     Example:
         >>> entry = zoo()["rook-shrikhande"]

@@ -260,8 +260,8 @@ def load(
     Args:
         name: A name listed by ``lrga data ls``, in upper or lower case.
         root: Data root; see :func:`lrga.data.datasets.source.data_root`.
-        source: Folder of raw or prepared files to build from. A warning says if the set was already built from
-            something else.
+        source: Folder of raw or prepared files to build from. If the set was already built from other files, a
+            warning is given.
         progress: Called with the progress; ``None`` shows it on stderr.
         download: Whether the network may be used.
         options: Options of the data set, such as ``seed`` and ``sizes=(train, val, test)`` of generated sets.

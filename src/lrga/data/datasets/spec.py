@@ -110,8 +110,8 @@ class DatasetSpec:
         recipe_version: Increased whenever the same options give different contents; older builds are then rebuilt.
         files: Official files to download, with checksums if known.
         reads_source: Whether the set can be built from the user's files.
-        one_graph: Whether the set is one graph with splits of its nodes or edges. A run then reports the epoch that is
-            best in validation, as is usual for such sets; otherwise the last epoch.
+        one_graph: Whether the set is one graph with splits of its nodes or edges. A run then reports the epoch with
+            the best validation result, as is usual for such sets; otherwise the last epoch.
         schedule: Usual training schedule; ``None`` for link prediction.
         dropout: Default dropout of the layers of a network trained on the set.
         note: How the data differ from the published files.

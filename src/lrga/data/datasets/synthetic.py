@@ -112,8 +112,8 @@ def synthetic_graph(
         edges_per_node: E / N.
         features: D.
         classes: Number of classes, assigned to the communities in turn.
-        noise: Standard deviation of the features around the centre of their class. Above 1, the features of one node
-            say little, those of its neighbours together say much.
+        noise: Standard deviation of the features around the centre of their class. Above 1, a node's own features
+            are not enough to predict its class, but the mean over its neighbours is.
         **options: Options of :func:`synthetic_edges`.
 
     Example:

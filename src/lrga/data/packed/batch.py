@@ -58,7 +58,7 @@ class PackedBatch:
 
     @classmethod
     def of(cls, packed: "PackedGraphs", host: slice | Tensor, on_device: Tensor | None) -> "PackedBatch":
-        """Batches graphs of ``packed``, given their positions on the CPU and, if they are no slice, on its device."""
+        """Batches graphs of ``packed``, given their positions on the CPU and, unless a slice, on its device."""
         graphs = host if on_device is None else on_device
         nodes = Selection(packed.node_ptr, graphs, packed.host_node_ptr, host)
         edges = Selection(packed.edge_ptr, graphs, packed.host_edge_ptr, host)

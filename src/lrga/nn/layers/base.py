@@ -22,7 +22,7 @@ class BenchmarkLayer(nn.Module):
     Args:
         in_channels: Width of x.
         out_channels: Width of the result. The residual is only used if both widths are equal.
-        preset: ``"2022"``: the layers of the later leaderboard; ``"2020"``: those of June 2020, which multiply the
+        preset: ``"2022"``: the layers of the benchmark of 2022; ``"2020"``: those of June 2020, which multiply the
             convolution's result by 1/√n ("graph norm").
         dropout: Probability of dropout; where it is applied depends on the layer.
         residual: Whether x is added.

@@ -16,7 +16,7 @@ class GINELayer(GINLayer):
         h_i = W_2 \, \mathrm{ReLU}(\mathrm{BatchNorm}(W_1 z_i + b_1)) + b_2, \qquad
         z_i = (1 + \varepsilon) x_i + \sum_{j \to i} \mathrm{ReLU}(x_j + e_{ji})
 
-    where ε is learned and initially 0: PyG's ``GINEConv`` with this MLP. All layers of a network read the same edge
+    where ε is learned and initially 0: PyG's ``GINEConv`` with this MLP. All layers of a network use the same edge
     features, which are returned unchanged. The arguments are those of :class:`~lrga.nn.layers.base.BenchmarkLayer`.
 
     Shapes:

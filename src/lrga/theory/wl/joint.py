@@ -135,6 +135,7 @@ class Colouring:
 
     @property
     def num_colours(self) -> int:
+        """Number of distinct colours."""
         return len(np.unique(self.colours))
 
 

@@ -114,7 +114,7 @@ def refine(
     """Stable colourings of several graphs, refined together: equal names mean equal colours in all of them.
 
     Graphs of different sizes share names under 1-WL only. Under the other tests they have no colour in common, because
-    the first round sees the number of nodes, so each size is refined separately.
+    the first round depends on the number of nodes, so each size is refined separately.
 
     Args:
         graphs: Graphs with labels of the same types.
