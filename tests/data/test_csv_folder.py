@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lrga.data.own.csv_folder import read_folder
-from lrga.errors import DataError, DataMissingError
+from lrga.errors import DataError, DataMissingError, OptionError
 
 GOOD = {
     "nodes.csv": "graph,node,x0,x1\nb,1,0.5,1\na,1,1.5,2\nb,2,2.5,3\na,2,3.5,4\na,7,4.5,5\n",
@@ -24,17 +24,17 @@ def write(folder: Path, **files: str | bytes | None) -> Path:
 
 def test_a_folder_is_read_with_graphs_nodes_and_edges_in_their_order(tmp_path):
     table = read_folder(write(tmp_path))
-    assert table.graphs.objects["graph_id"] == ["a", "b"]
-    assert table.graphs.objects["node_id"] == [["1", "2", "7"], ["1", "2"]]
-    assert table.graphs.nodes_per_graph.tolist() == [3, 2]
-    assert table.graphs.edges_per_graph.tolist() == [2, 1]
-    assert [graph.edge_index.tolist() for graph in table.graphs] == [[[0, 2], [2, 1]], [[1], [0]]]
-    assert table.graphs.x.tolist() == [[1.5, 2], [3.5, 4], [4.5, 5], [0.5, 1], [2.5, 3]]
-    np.testing.assert_allclose(table.graphs[0].edge_attr, [[0.1], [0.3]], rtol=1e-6)
-    assert table.graphs.x.dtype == table.graphs.edge_attr.dtype == torch.float32
-    assert table.targets["graph"].values.tolist() == [1, 0]
-    assert table.split.level == "graph"
-    assert table.split.code.tolist() == [0, 2]
+    assert table.objects["graph_id"] == ["a", "b"]
+    assert table.objects["node_id"] == [["1", "2", "7"], ["1", "2"]]
+    assert table.nodes_per_graph.tolist() == [3, 2]
+    assert table.edges_per_graph.tolist() == [2, 1]
+    assert [graph.edge_index.tolist() for graph in table] == [[[0, 2], [2, 1]], [[1], [0]]]
+    assert table.x.tolist() == [[1.5, 2], [3.5, 4], [4.5, 5], [0.5, 1], [2.5, 3]]
+    np.testing.assert_allclose(table[0].edge_attr, [[0.1], [0.3]], rtol=1e-6)
+    assert table.x.dtype == table.edge_attr.dtype == torch.float32
+    assert table.y.tolist() == [1, 0]
+    assert table.columns["split"].level == "graph"
+    assert table.attribute("split").tolist() == [0, 2]
 
 
 def test_one_graph_needs_no_graph_column(tmp_path):
@@ -46,24 +46,25 @@ def test_one_graph_needs_no_graph_column(tmp_path):
             graphs_csv=None,
         )
     )
-    assert table.graphs.nodes_per_graph.tolist() == [3]
-    assert table.graphs.edge_attr is None
-    assert table.targets["node"].values.tolist() == [0, 1, 1]
-    assert table.split.level == "node"
+    assert table.nodes_per_graph.tolist() == [3]
+    assert table.edge_attr is None
+    assert table.y.tolist() == [0, 1, 1]
+    assert table.columns["split"].level == "node"
 
 
 def test_targets_of_edges_follow_their_edges(tmp_path):
-    table = read_folder(write(tmp_path, edges_csv="graph,source,target,y\nb,1,2,5\na,2,1,6\n"))
-    assert [graph.edge_index.tolist() for graph in table.graphs] == [[[1], [0]], [[0], [1]]]
-    assert table.targets["edge"].values.tolist() == [6, 5]
-    assert set(table.targets) == {"edge", "graph"}
+    folder = write(tmp_path, edges_csv="graph,source,target,y\nb,1,2,5\na,2,1,6\n")
+    table = read_folder(folder, level="edge")
+    assert [graph.edge_index.tolist() for graph in table] == [[[1], [0]], [[0], [1]]]
+    assert table.y.tolist() == [6, 5]
+    with pytest.raises(OptionError, match="column y of edges.csv and column y of graphs.csv"):
+        read_folder(folder)
 
 
 def test_without_graphs_csv_graphs_come_in_the_order_of_their_first_node(tmp_path):
-    table = read_folder(write(tmp_path, graphs_csv=None))
-    assert table.graphs.objects["graph_id"] == ["b", "a"]
-    assert table.targets == {}
-    assert table.split is None
+    table = read_folder(write(tmp_path, graphs_csv=None), target=False)
+    assert table.objects["graph_id"] == ["b", "a"]
+    assert set(table.columns) == {"x", "edge_attr"}
 
 
 def test_types_are_kept_as_integers_and_no_feature_is_the_feature_one(tmp_path):
@@ -74,12 +75,12 @@ def test_types_are_kept_as_integers_and_no_feature_is_the_feature_one(tmp_path):
             edges_csv="graph,source,target,type\na,1,1,2\n",
         )
     )
-    assert table.graphs.x.dtype == table.graphs.edge_attr.dtype == torch.int64
-    assert table.graphs.x.tolist() == [3, 0]
-    assert table.graphs.edge_attr.tolist() == [2]
+    assert table.x.dtype == table.edge_attr.dtype == torch.int64
+    assert table.x.tolist() == [3, 0]
+    assert table.edge_attr.tolist() == [2]
     table = read_folder(write(tmp_path, nodes_csv="graph,node\na,1\nb,1\n", edges_csv="graph,source,target\n"))
-    assert table.graphs.x.tolist() == [[1], [1]]
-    assert table.graphs.edges_per_graph.tolist() == [0, 0]
+    assert table.x.tolist() == [[1], [1]]
+    assert table.edges_per_graph.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -139,9 +140,10 @@ def test_two_columns_of_splits_are_refused(tmp_path):
 
 def test_ids_are_text_so_that_1_and_01_are_two_nodes(tmp_path):
     table = read_folder(
-        write(tmp_path, nodes_csv="node,x\n1,5\n01,6\n", edges_csv="source,target\n01,1\n", graphs_csv=None)
+        write(tmp_path, nodes_csv="node,x\n1,5\n01,6\n", edges_csv="source,target\n01,1\n", graphs_csv=None),
+        target=False,
     )
-    assert table.graphs.edge_index.tolist() == [[1], [0]]
+    assert table.edge_index.tolist() == [[1], [0]]
 
 
 ONE = {"edges_csv": "source,target\nu,v\nv,w\n", "graphs_csv": None}
@@ -153,9 +155,10 @@ ONE = {"edges_csv": "source,target\nu,v\nv,w\n", "graphs_csv": None}
 def test_a_node_with_a_blank_split_is_in_none_and_may_have_a_blank_target(values, blank, tmp_path):
     rows = ["s,0,,", *(f"{n},1,{y},{name}" for n, y, name in zip("uvw", values, ("train", "val", "test"), strict=True))]
     table = read_folder(write(tmp_path, nodes_csv="\n".join(["node,x,y,split", *rows, "z,1,, "]), **ONE))
-    assert table.graphs.nodes_per_graph.tolist() == [5]
-    assert table.split.code.tolist() == [-1, 0, 1, 2, -1]
-    found = table.targets["node"].values
+    assert table.nodes_per_graph.tolist() == [5]
+    assert table.attribute("split").tolist() == [-1, 0, 1, 2, -1]
+    found = table.y.numpy()
+    found = np.array(table.meta["classes"])[found] if "classes" in table.meta else found
     np.testing.assert_array_equal(found[[0, 4]], [blank, blank])
     assert [str(value) for value in found[1:4].tolist()] == [str(type(found[1].item())(y)) for y in values]
 
@@ -185,4 +188,4 @@ def test_a_blank_target_of_what_is_in_a_split_is_answered_with_both_ways_out(fil
     assert caught.value.remedy.startswith("fill in y, or ")
     assert remedy in caught.value.remedy
     assert "away" not in caught.value.remedy
-    assert len(read_folder(folder, target=False).graphs) > 0  # to predict, no target is needed
+    assert len(read_folder(folder, target=False)) > 0  # to predict, no target is needed

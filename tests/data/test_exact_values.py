@@ -103,23 +103,23 @@ def test_numbers_to_predict_may_be_minus_one(tmp_path):
 def test_repeated_rows_of_edges_are_one_edge_and_told_of(tmp_path):
     edges = "source,target\n0,1\n1,0\n0,1\n1,2\n0,1\n"
     table = read_folder(write_nodes(tmp_path, "x,y", ["0,0", "1,1", "2,0"], edges))
-    assert table.graphs[0].edge_index.tolist() == [[0, 1, 1], [1, 0, 2]]
-    assert table.graphs.edges_per_graph.tolist() == [3]
-    assert table.notes == ("2 duplicate rows of edges.csv removed",)
+    assert table[0].edge_index.tolist() == [[0, 1, 1], [1, 0, 2]]
+    assert table.edges_per_graph.tolist() == [3]
+    assert tuple(table.meta["notes"]) == ("2 duplicate rows of edges.csv removed",)
 
 
 def test_edges_with_other_values_are_kept_beside_each_other(tmp_path):
     edges = "source,target,w\n0,1,1.5\n0,1,2.5\n1,0,1\n0,1,1.5\n"
     table = read_folder(write_nodes(tmp_path, "x,y", ["0,0", "1,1", "2,0"], edges))
-    assert table.graphs[0].edge_attr.tolist() == [[1.5], [2.5], [1.0]]
-    assert table.notes == ("1 duplicate rows of edges.csv removed",)
+    assert table[0].edge_attr.tolist() == [[1.5], [2.5], [1.0]]
+    assert tuple(table.meta["notes"]) == ("1 duplicate rows of edges.csv removed",)
 
 
 def test_repeated_rows_without_a_target_are_one_edge(tmp_path):
     edges = "source,target,y,split\n0,1,0.5,train\n1,0,0.5,val\n1,2,1.5,test\n0,2,,\n0,2,,\n0,2,0.0,train\n"
     table = read_folder(write_nodes(tmp_path, "x", ["0", "1", "2"], edges))
-    assert table.graphs.edges_per_graph.tolist() == [5]
-    assert table.notes[0] == "1 duplicate rows of edges.csv removed"
+    assert table.edges_per_graph.tolist() == [5]
+    assert table.meta["notes"][0] == "1 duplicate rows of edges.csv removed"
 
 
 def test_repeats_are_found_graph_by_graph_and_targets_follow(tmp_path):
@@ -128,16 +128,16 @@ def test_repeats_are_found_graph_by_graph_and_targets_follow(tmp_path):
         "graph,source,target,y,split\na,x,y,3,train\nb,x,y,1,val\na,x,y,3,train\nb,y,x,2,test\nb,x,y,,\nb,x,y,,\n"
     )
     table = read_folder(tmp_path)
-    assert table.graphs.edges_per_graph.tolist() == [3, 1]  # b is the first graph
-    assert table.graphs.edge_index.tolist() == [[1, 0, 0, 2], [0, 1, 1, 3]]  # y to x comes first: sorted by target
-    assert table.targets["edge"].values.tolist()[:2] == [2, 1]
-    assert table.targets["edge"].values.tolist()[3] == 3
-    assert table.split.code.tolist() == [2, 1, -1, 0]
+    assert table.edges_per_graph.tolist() == [3, 1]  # b is the first graph
+    assert table.edge_index.tolist() == [[1, 0, 0, 2], [0, 1, 1, 3]]  # y to x comes first: sorted by target
+    assert table.y.tolist()[:2] == [2, 1]
+    assert table.y.tolist()[3] == 3
+    assert table.attribute("split").tolist() == [2, 1, -1, 0]
 
 
 def test_a_mask_of_something_else_is_refused():
     given = {name: [ring([1.5], mask=torch.tensor([True, False, True]))] * 2 for name in ("train", "val", "test")}
-    with pytest.raises(DataError, match=r"one value for each graph.*torch.bool of shape \[3\]"):
+    with pytest.raises(DataError, match=r"one for each graph.*torch.bool of shape \[3\]"):
         load_training_data(DataConfig(name="own"), given=given)
 
 

@@ -10,7 +10,7 @@ import torch
 from data_files import Hostile
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
-from lrga.data.own.pyg import graph_table, load_factory, load_file
+from lrga.data.own.pyg import load_factory, load_file, read_pyg
 from lrga.errors import DataError, DataMissingError, DTypeError, LRGAError, OptionError, UnsupportedError
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -21,7 +21,7 @@ def graph(n: int = 3, *, y=1, **more) -> Data:
 
 
 def table(graphs, **options):
-    return graph_table(graphs, "here", **options)
+    return read_pyg(graphs, "here", **options)
 
 
 @pytest.mark.parametrize("form", ["list", "tuple", "dataset", "one", "batch"])
@@ -41,16 +41,16 @@ def test_the_usual_ways_to_hold_graphs_are_read(form):
         "batch": Batch.from_data_list(graphs),
     }[form]
     made = table(found() if form == "dataset" else found)
-    assert made.graphs.nodes_per_graph.tolist() == ([3] if form == "one" else [3, 4, 5, 6])
-    assert made.graphs.x.dtype == torch.float32
-    assert made.targets["graph"].values.tolist() == ([0] if form == "one" else [0, 1, 1, 0])
+    assert made.nodes_per_graph.tolist() == ([3] if form == "one" else [3, 4, 5, 6])
+    assert made.x.dtype == torch.float32
+    assert made.y.tolist() == ([0] if form == "one" else [0, 1, 1, 0])
 
 
 def test_a_dict_of_three_gives_the_splits():
     parts = {"train": [graph(3), graph(4)], "val": [graph(5)], "test": [graph(6)]}
     made = table(parts)
-    assert made.graphs.nodes_per_graph.tolist() == [3, 4, 5, 6]
-    assert made.split.code.tolist() == [0, 0, 1, 2]
+    assert made.nodes_per_graph.tolist() == [3, 4, 5, 6]
+    assert made.attribute("split").tolist() == [0, 0, 1, 2]
     with pytest.raises(DataError, match="'valid'"):
         table({"train": [graph()], "valid": [graph()], "test": [graph()]})
     with pytest.raises(DataError, match="in every part"):
@@ -63,22 +63,22 @@ def test_a_dict_of_three_gives_the_splits():
 )
 def test_the_level_of_a_target_is_found_from_its_shape(y, level):
     made = table([graph(y=y), graph(y=y)])
-    assert list(made.targets) == [level]
+    assert made.y_level == level
 
 
 def test_a_shape_that_fits_two_levels_must_be_told():
     square = Data(x=torch.ones(4, 1), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]), y=torch.arange(4))
     with pytest.raises(OptionError, match="node and edge"):
         table([square])
-    assert list(table([square], level="edge").targets) == ["edge"]
+    assert table([square], level="edge").y_level == "edge"
     with pytest.raises(DataError, match="for each graph"):
         table([square], level="graph")
 
 
 def test_arrays_and_other_precisions_are_read():
     found = table([Data(x=np.full((3, 2), 0.5), edge_index=PATH, y=torch.tensor([1.5], dtype=torch.bfloat16))])
-    assert found.graphs.x.tolist() == [[0.5, 0.5]] * 3
-    assert found.targets["graph"].values.tolist() == [1.5]
+    assert found.x.tolist() == [[0.5, 0.5]] * 3
+    assert found.y.tolist() == [1.5]
 
 
 def test_masks_divide_the_nodes_of_one_graph():
@@ -86,8 +86,8 @@ def test_masks_divide_the_nodes_of_one_graph():
         f"{name}_mask": torch.tensor([i == k for i in range(5)]) for k, name in enumerate(("train", "val", "test"))
     }
     made = table(graph(5, y=[0, 1, 0, -1, 1], **masks))
-    assert made.split.level == "node"
-    assert made.split.code.tolist() == [0, 1, 2, -1, -1]
+    assert made.columns["split"].level == "node"
+    assert made.attribute("split").tolist() == [0, 1, 2, -1, -1]
     overlapping = masks | {"val_mask": masks["train_mask"]}
     with pytest.raises(DataError, match="overlap"):
         table(graph(5, y=[0, 1, 0, 1, 1], **overlapping))
@@ -115,16 +115,16 @@ def test_integers_in_one_column_are_types_and_everything_else_features():
     }
     for name, (x, dtype, shape) in kinds.items():
         made = table([Data(x=x, edge_index=PATH, edge_attr=torch.ones(4), y=torch.tensor([1]))])
-        assert (made.graphs.x.dtype, made.graphs.x.shape) == (dtype, shape), name
-        assert made.graphs.edge_attr.shape == (4, 1)
+        assert (made.x.dtype, made.x.shape) == (dtype, shape), name
+        assert made.edge_attr.shape == (4, 1)
 
 
 def test_graphs_without_features_or_edges_are_graphs_too():
     made = table([Data(num_nodes=2, y=1.5), Data(num_nodes=3, edge_index=PATH, y=0.5)])
-    assert made.graphs.x.tolist() == [[1]] * 5
-    assert made.graphs.edges_per_graph.tolist() == [0, 4]
-    assert made.graphs.edge_attr is None
-    assert table([Data(edge_index=PATH, y=1)]).graphs.nodes_per_graph.tolist() == [3]
+    assert made.x.tolist() == [[1]] * 5
+    assert made.edges_per_graph.tolist() == [0, 4]
+    assert made.edge_attr is None
+    assert table([Data(edge_index=PATH, y=1)]).nodes_per_graph.tolist() == [3]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_files_of_graphs_are_loaded(form, tmp_path):
     }[form]
     (tmp_path / "a.pt").write_bytes(saved(content))
     made = table(load_file(tmp_path / "a.pt"))
-    assert made.graphs.nodes_per_graph.tolist() == ([3] if form == "one" else [3, 4, 5])
+    assert made.nodes_per_graph.tolist() == ([3] if form == "one" else [3, 4, 5])
 
 
 @pytest.mark.parametrize("form", ["torch", "old torch", "pickle", "inside"])

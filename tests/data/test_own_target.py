@@ -1,26 +1,42 @@
 import numpy as np
 import pytest
 
-from lrga.data.own.reading import choose_target, draw_split, make_labels, make_split
-from lrga.data.own.table import GraphTable, Split, Target
+from lrga.data.own.csv_folder import read_folder
+from lrga.data.own.reading import draw_split, labelled, load_custom, make_labels, make_split
 from lrga.data.packed.arrays import pack_arrays
-from lrga.errors import DataError, OptionError
+from lrga.errors import DataError, DTypeError, OptionError
 
 
-def table(graphs: int = 4, *, targets=(), split: Split | None = None) -> GraphTable:
-    packed = pack_arrays(
+def table(graphs: int = 4, *, y=None, level="graph", split=None):
+    """Paths of three nodes; ``split`` is a pair of its level and its codes."""
+    rows = {"node": 3, "edge": 2, "graph": 1}
+    columns = {of: {} for of in rows}
+    meta = {"y": "y", "split": "column split"}
+    y = np.arange(rows[level] * graphs) if y is None else np.asarray(y)
+    if y.dtype.kind == "U":
+        classes, y = np.unique(y, return_inverse=True)
+        meta["classes"] = classes.tolist()
+    columns[level]["y"] = y
+    if split is not None:
+        columns[split[0]]["split"] = np.asarray(split[1])
+    return pack_arrays(
         num_nodes=np.full(graphs, 3),
         num_edges=np.full(graphs, 2),
         edge_index=np.tile([[0, 1], [1, 2]], graphs),
         x=np.ones((3 * graphs, 1), np.float32),
+        **columns,
+        meta=meta,
     )
-    return GraphTable(packed, {target.level: target for target in targets}, split)
 
 
 def labels(values, task=None, rows=None):
-    values = np.asarray(values)
     used = np.ones(len(values), bool) if rows is None else np.asarray(rows)
-    return make_labels(Target("graph", values, "y"), task, used, table(len(values)))
+    return make_labels(table(len(values), y=values), task, used)
+
+
+def divide(graphs, fractions=(0.8, 0.1, 0.1)):
+    column = graphs.columns["y"]
+    return make_split(graphs, np.ones(len(column.values), bool), fractions, 0, "here")
 
 
 def test_integers_and_names_are_classes_and_other_numbers_are_values():
@@ -60,7 +76,6 @@ def test_the_task_can_be_said():
         ([0.5, np.nan], None, "NaN or infinity in graph 1"),
         ([np.inf, 0.5], None, "graph 0"),
         ([[0, 1], [1, 0]], None, "one class each"),
-        ([1j, 2j], None, "complex"),
         ([1e39, 1.5], None, "3.4e38"),
     ],
 )
@@ -69,11 +84,22 @@ def test_targets_that_do_not_fit_their_task_are_refused(values, task, match):
         labels(values, task)
 
 
+def test_complex_targets_are_refused():
+    with pytest.raises(DTypeError, match="complex"):
+        labels([1j, 2j])
+
+
 def test_an_unknown_task_or_level_is_answered_with_the_choices():
     with pytest.raises(OptionError, match="classification, multilabel, regression"):
         labels([0, 1], "ranking")
     with pytest.raises(OptionError, match="node, edge, graph"):
-        choose_target(table(), "subgraph", "here")
+        load_custom(table(), level="subgraph")
+
+
+def test_class_labels_below_zero_mean_no_label():
+    assert labelled(table(4, y=[0, -1, 2, -100]), None).tolist() == [True, False, True, False]
+    assert labelled(table(4, y=[0, -1, 2, -100]), "regression").all()
+    assert labelled(table(4, y=["a", "b", "a", "b"]), None).all()
 
 
 def test_rows_outside_every_split_may_hold_anything():
@@ -84,17 +110,22 @@ def test_rows_outside_every_split_may_hold_anything():
     assert classes.y.tolist() == [1, 0, 0]
 
 
-def test_one_target_is_chosen_and_two_must_be_told_apart():
-    node = Target("node", np.zeros(12), "nodes")
-    graph = Target("graph", np.zeros(4), "graphs")
-    assert choose_target(table(targets=[node]), None, "here") is node
-    assert choose_target(table(targets=[node, graph]), "graph", "here") is graph
-    with pytest.raises(OptionError, match="nodes and graphs"):
-        choose_target(table(targets=[node, graph]), None, "here")
+def test_one_target_is_chosen_and_two_must_be_told_apart(tmp_path):
+    def read(nodes="", graphs="", level=None):
+        for name, y in (("nodes", nodes), ("graphs", graphs)):
+            rows = "".join(f"{g},0{',1' * bool(y)}\n" for g in range(4))
+            (tmp_path / f"{name}.csv").write_text(f"graph,{name[:4]}{y}\n{rows}")
+        (tmp_path / "edges.csv").write_text("graph,source,target\n")
+        return read_folder(tmp_path, level=level).columns["y"].level
+
+    assert read(nodes=",y") == "node"
+    assert read(nodes=",y", graphs=",y", level="graph") == "graph"
+    with pytest.raises(OptionError, match="column y of nodes.csv and column y of graphs.csv"):
+        read(nodes=",y", graphs=",y")
     with pytest.raises(DataError, match="a target for each edge"):
-        choose_target(table(targets=[node]), "edge", "here")
+        read(nodes=",y", level="edge")
     with pytest.raises(DataError, match="add y"):
-        choose_target(table(), None, "here")
+        read()
 
 
 def test_a_drawn_split_has_its_fractions_and_comes_again_with_its_seed():
@@ -117,18 +148,16 @@ def test_fractions_that_do_not_add_up_are_refused(fractions):
 
 
 def test_graphs_are_divided_where_there_are_several_and_nodes_where_there_is_one():
-    assert make_split(table(3), "node", (0.8, 0.1, 0.1), 0, "here").level == "graph"
-    assert make_split(table(1), "node", (0.4, 0.3, 0.3), 0, "here").level == "node"
+    assert divide(table(3, level="node"))[0] == "graph"
+    assert divide(table(1, level="node"), (0.4, 0.3, 0.3))[0] == "node"
     with pytest.raises(DataError, match="enough graphs for train, val and test"):
-        make_split(table(2), "graph", (0.8, 0.1, 0.1), 0, "here")
+        divide(table(2))
 
 
 def test_a_given_split_is_kept_and_must_be_whole():
-    given = Split("graph", np.array([0, 1, 2, 0]), "column split")
-    assert make_split(table(split=given), "node", (0.8, 0.1, 0.1), 0, "here") is given
-    short = Split("graph", np.array([0, 0, 2, 0]), "column split")
+    level, code = divide(table(level="node", split=("graph", [0, 1, 2, 0])))
+    assert (level, code.tolist()) == ("graph", [0, 1, 2, 0])
     with pytest.raises(DataError, match="graphs of val in column split"):
-        make_split(table(split=short), "node", (0.8, 0.1, 0.1), 0, "here")
-    edges = Split("edge", np.zeros(8), "column split")
+        divide(table(level="node", split=("graph", [0, 0, 2, 0])))
     with pytest.raises(DataError, match="a split of edges"):
-        make_split(table(split=edges), "node", (0.8, 0.1, 0.1), 0, "here")
+        divide(table(level="node", split=("edge", np.zeros(8, int))))

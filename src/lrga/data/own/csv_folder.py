@@ -29,9 +29,10 @@ from typing import Any
 import numpy as np
 
 from lrga.data.datasets.spec import SPLITS
-from lrga.data.own.table import GraphTable, Split, Target, as_float32, finite, number
+from lrga.data.own.table import as_float32, finite, no_target, number
 from lrga.data.packed.arrays import pack_arrays
-from lrga.errors import DataError, DataMissingError
+from lrga.data.packed.graphs import PackedGraphs
+from lrga.errors import DataError, DataMissingError, OptionError
 from lrga.io.limits import reading
 
 IDS = ("graph", "node", "source", "target")
@@ -69,19 +70,25 @@ class Table:
         return DataError(expected, f"{got} in {self.path}, line {self.lines[row]}", remedy)
 
 
-def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
+def read_folder(folder: Path, *, level: str | None = None, target: bool = True) -> PackedGraphs:
     """Reads the graphs of ``folder``; every error names the file, the line and a remedy.
 
-    Without ``target`` the graphs are not for training, and ``y`` may be blank anywhere.
+    Args:
+        folder: The folder.
+        level: Level of the target, if several files have a column ``y``.
+        target: Whether the graphs are for training. If not, ``y`` and ``split`` are not used, and may be blank.
+
+    Returns:
+        The graphs as :func:`lrga.data.own.reading.read_graphs` describes them.
 
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / "nodes.csv").write_text("graph,node,x0\\na,1,0.5\\na,2,1.5\\nb,1,2.5\\n")
-        >>> _ = (folder / "edges.csv").write_text("graph,source,target\\na,1,2\\na,2,1\\n")
-        >>> _ = (folder / "graphs.csv").write_text("graph,y\\na,0\\nb,1\\n")
-        >>> table = read_folder(folder)
-        >>> table.graphs.nodes_per_graph.tolist(), table.graphs.num_edges, table.targets["graph"].values.tolist()
+        >>> _ = (folder / "nodes.csv").write_text("graph,node,x0\na,1,0.5\na,2,1.5\nb,1,2.5\n")
+        >>> _ = (folder / "edges.csv").write_text("graph,source,target\na,1,2\na,2,1\n")
+        >>> _ = (folder / "graphs.csv").write_text("graph,y\na,0\nb,1\n")
+        >>> graphs = read_folder(folder)
+        >>> graphs.nodes_per_graph.tolist(), graphs.num_edges, graphs.y.tolist()
         ([2, 1], 2, [0, 1])
     """
     if not folder.is_dir():
@@ -103,38 +110,49 @@ def read_folder(folder: Path, *, target: bool = True) -> GraphTable:
         raise graphs.error(row, "a graph with nodes", f"graph {graph_ids[row]!r} without any in nodes.csv", remedy)
     begin = np.cumsum(num_nodes) - num_nodes
     notes = [f"{edges.repeated:,} duplicate rows of edges.csv removed"] * bool(edges.repeated)
-    x, x_names = _features("node", nodes, order, notes, strict=target)
+    x, x_names = _features("node", nodes, notes, strict=target)
     place = np.empty(nodes.rows, np.int64)  # index of every row of nodes.csv inside its graph
     place[order] = np.arange(nodes.rows) - np.repeat(begin, num_nodes)
     graph_of_edge, source, sink = _ends(edges, nodes, graph_ids, graph_of_node, place)
+    edge_attr, edge_names = _features("edge", edges, notes, strict=target)
+
     edge_order = np.argsort(graph_of_edge, kind="stable")
-    edge_attr, edge_names = _features("edge", edges, edge_order, notes, strict=target)
+    tables = {"node": nodes, "edge": edges} | ({} if graphs is None else {"graph": graphs})
+    graph_of = {"node": graph_of_node, "edge": graph_of_edge, "graph": np.arange(len(graph_ids))}
+    orders: dict[str, Any] = {"node": order, "edge": edge_order, "graph": slice(None)}
+    columns: dict[str, dict[str, np.ndarray]] = {"node": {}, "edge": {}, "graph": {}}
+    meta: dict[str, Any] = {"node_names": list(x_names), "edge_names": list(edge_names)}
+    split_level, code = _split(tables)
+    if graphs is not None and (unused := [name for name in graphs.numbers if name != "y"]):
+        notes.append(f"warning: graph-level features are not supported; ignored in graphs.csv: {', '.join(unused)}")
+    if target:
+        for one, table in tables.items():
+            _check_labelled(one, table, graph_of[one], split_level, code)
+        level, meta["y"] = _target(tables, level, folder)
+        y = tables[level].numbers.get("y")
+        if y is None:
+            classes, y = np.unique(tables[level].texts["y"], return_inverse=True)
+            meta["classes"] = classes.tolist()
+        columns[level]["y"] = y[orders[level]]
+        if code is not None:
+            columns[split_level]["split"] = code[orders[split_level]]
+            meta["split"] = f"column split of {split_level}s.csv"
     ids = np.asarray(nodes.texts["node"], dtype=object)[order]
-    packed = pack_arrays(
+    return pack_arrays(
         num_nodes=num_nodes,
-        num_edges=np.bincount(graph_of_edge[edge_order], minlength=len(graph_ids)),
+        num_edges=np.bincount(graph_of_edge, minlength=len(graph_ids)),
         edge_index=np.stack([source, sink])[:, edge_order],
-        x=np.ones((nodes.rows, 1), np.float32) if x is None else x,
-        edge_attr=edge_attr,
+        x=np.ones((nodes.rows, 1), np.float32) if x is None else x[order],
+        edge_attr=None if edge_attr is None else edge_attr[edge_order],
+        node=columns["node"],
+        edge=columns["edge"],
+        graph=columns["graph"],
         objects={
             "graph_id": list(graph_ids),
             "node_id": [part.tolist() for part in np.split(ids, np.cumsum(num_nodes)[:-1])],
         },
-        meta={"node_names": list(x_names), "edge_names": list(edge_names)},
+        meta=meta | ({"notes": notes} if notes else {}),
     )
-    edge_order = edge_order[packed.given_edges.numpy()]
-
-    tables = {"node": (nodes, order), "edge": (edges, edge_order), "graph": (graphs, np.arange(len(graph_ids)))}
-    present = {level: (table, rows) for level, (table, rows) in tables.items() if table is not None}
-    split = _split(present)
-    if target:
-        graph_of = {"node": graph_of_node, "edge": graph_of_edge, "graph": np.arange(len(graph_ids))}
-        for level, (table, rows) in present.items():
-            _check_labelled(level, table, rows, graph_of[level], split)
-    if graphs is not None and (unused := [name for name in graphs.numbers if name != "y"]):
-        notes.append(f"warning: graph-level features are not supported; ignored in graphs.csv: {', '.join(unused)}")
-    targets = {level: made for level, entry in present.items() if (made := _target(level, *entry)) is not None}
-    return GraphTable(packed, targets, split, notes=tuple(notes))
 
 
 def _graphs(nodes: Table, graphs: Table | None) -> tuple[list[str], np.ndarray]:
@@ -190,10 +208,8 @@ def _filled(words: str, name: Any) -> str:
     return words.format(*(name if isinstance(name, tuple) else (name,)))
 
 
-def _features(
-    level: str, table: Table, order: np.ndarray, notes: list[str], *, strict: bool
-) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """[R, F] float32, or [R] int64 for a column ``type``, in ``order``, and the names of the columns, if any.
+def _features(level: str, table: Table, notes: list[str], *, strict: bool) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """[R, F] float32, or [R] int64 for a column ``type``, and the names of the columns, if any.
 
     A column that float32 is too coarse for is an error if ``strict``, else noted.
     """
@@ -209,7 +225,7 @@ def _features(
             row = int(np.argmax(wrong)) if wrong.any() else 0
             remedy = "number the categories from 0, or rename the column to use it as a number"
             raise table.error(row, "a category number 0, 1, … in column 'type'", f"{values[row]:g}", remedy)
-        return values[order], ("type",)
+        return values, ("type",)
     if not names:
         return None, ()
     columns = [table.numbers[name] for name in names]
@@ -218,45 +234,50 @@ def _features(
             row = int(np.argmax(large))
             got = f"{values[row]:g} in column {name!r}"
             raise table.error(row, "a number of at most 3.4e38", got, "scale the column")
-    return as_float32(columns, names, level, table.path.name, notes, strict=strict)[order], tuple(names)
+    return as_float32(columns, names, level, table.path.name, notes, strict=strict), tuple(names)
 
 
-def _target(level: str, table: Table, order: np.ndarray) -> Target | None:
-    where = f"column y of {table.path.name}"
-    if "y" in table.texts:
-        return Target(level, np.asarray(table.texts["y"])[order], where)
-    if "y" in table.numbers:
-        values = table.numbers["y"][order]
-        return Target(level, values, where if values.ndim == 1 else f"columns y:NAME of {table.path.name}")
-    return None
+def _target(tables: Mapping[str, Table], level: str | None, folder: Path) -> tuple[str, str]:
+    """The level of the only target, or ``level`` if there is one, and the name of its columns."""
+    found = {}
+    for one, table in tables.items():
+        if "y" in table.texts or "y" in table.numbers:
+            several = "y" in table.numbers and table.numbers["y"].ndim > 1
+            found[one] = f"{'columns y:NAME' if several else 'column y'} of {table.path.name}"
+    if not found or (level is not None and level not in found):
+        raise no_target(level, str(folder), f"targets for each {' and '.join(found)}" if found else "none")
+    if level is None and len(found) > 1:
+        got, first = " and ".join(found.values()), next(iter(found))
+        raise OptionError(f"one target in {folder}, or level= to choose", got, f"pass level={first!r}, for example")
+    return (level, found[level]) if level is not None else next(iter(found.items()))
 
 
-def _check_labelled(level: str, table: Table, order: np.ndarray, graph: np.ndarray, split: Split | None) -> None:
+def _check_labelled(level: str, table: Table, graph: np.ndarray, split_level: str, code: np.ndarray | None) -> None:
     """Checks that every row in a split has a ``y``; ``graph`` holds the graph of each row."""
-    used = np.zeros(table.rows, dtype=bool)
-    used[order] = True if split is None or split.level != level else split.code >= 0
+    used: np.ndarray | bool = True
     remedy = "fill in y, or add a column split and leave it blank in rows without y"
-    if split is not None and split.level in (level, "graph"):
-        whose = "this row" if split.level == level else "its graph"
-        used &= True if split.level == level else (split.code >= 0)[graph]
+    if code is not None and split_level in (level, "graph"):
+        used = (code if split_level == level else code[graph]) >= 0
+        whose = "this row" if split_level == level else "its graph"
         remedy = f"fill in y, or leave the split of {whose} blank too: it is then in no split"
     if table.blank is not None and (wrong := table.blank & used).any():
         raise table.error(int(np.argmax(wrong)), "a target in column 'y'", "nothing", remedy)
 
 
-def _split(present: dict[str, tuple[Table, np.ndarray]]) -> Split | None:
-    given = [level for level, (table, _) in present.items() if "split" in table.texts]
+def _split(tables: Mapping[str, Table]) -> tuple[str, np.ndarray | None]:
+    """The level of the column ``split``, and 0, 1, 2 or -1 for train, val, test or none in each row; ``None`` without
+    such a column."""
+    given = [level for level, table in tables.items() if "split" in table.texts]
     if len(given) > 1:
-        paths = " and ".join(str(present[level][0].path) for level in given)
+        paths = " and ".join(str(tables[level].path) for level in given)
         raise DataError("the column 'split' in one file", f"it in {paths}", "keep only one of them")
     if not given:
-        return None
-    table, order = present[given[0]]
+        return "", None
+    table = tables[given[0]]
     number = {name: code for code, name in enumerate(SPLITS)} | {"": -1}
     expected = "train, val or test in column 'split'"
     remedy = "write one of these three, or leave it blank for rows in no split"
-    codes = _found(table, number, table.texts["split"], expected, "{!r}", remedy)
-    return Split(given[0], codes.astype(np.int8)[order], f"column split of {table.path.name}")
+    return given[0], _found(table, number, table.texts["split"], expected, "{!r}", remedy)
 
 
 def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:

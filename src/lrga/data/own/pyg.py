@@ -5,7 +5,6 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from torch import Tensor
 from torch_geometric.data import Data, Dataset, HeteroData
 
 from lrga.data.datasets.spec import SPLITS
-from lrga.data.own.table import LEVELS, GraphTable, Split, Target, as_float32
-from lrga.data.packed.arrays import pack_arrays
+from lrga.data.own.table import as_float32, no_target
+from lrga.data.packed.arrays import LEVELS, pack_arrays
 from lrga.data.packed.convert import plain_edge_index
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError, DataMissingError, LRGAError, OptionError, UnsupportedError
@@ -71,87 +70,89 @@ def load_file(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def graph_table(loaded: Any, source: str, *, level: str | None = None, target: bool = True) -> GraphTable:
-    """Graphs as one table.
+def read_pyg(loaded: Any, source: str, *, level: str | None = None, target: bool = True) -> PackedGraphs:
+    """Packs the user's graphs.
 
     Args:
         loaded: A ``Data``, a sequence of them, a ``Dataset``, :class:`PackedGraphs`, or a dict of the three
             splits.
         source: Where the graphs came from, for errors.
         level: Level of ``y``; ``None`` derives it from the shapes.
-        target: Whether to read ``y``. If not, names and masks are ignored too.
+        target: Whether to read ``y``. If not, masks are ignored too.
+
+    Returns:
+        The graphs as :func:`lrga.data.own.reading.read_graphs` describes them.
     """
     try:
-        return _table(_parts(loaded, source), loaded, source, level, target)
-    except LRGAError:
-        raise
+        return _packed(_parts(loaded), loaded, source, level, target)
+    except LRGAError as error:
+        expected = error.expected if source in error.expected else f"{error.expected} in {source}"
+        raise type(error)(expected, error.got, error.remedy) from error
     except Exception as error:  # nested or quantized tensors, a damaged pickle, errors of the user's data set, …
         remedy = "save the graphs again, with dense tensors of numbers"
         raise DataError(f"PyG graphs in {source}", f"an unsupported form ({first_line(error)})", remedy) from error
 
 
-def _table(parts: dict[str, list[Any]], loaded: Any, source: str, level: str | None, target: bool) -> GraphTable:
+def _packed(parts: dict[str, list[Any]], loaded: Any, source: str, level: str | None, target: bool) -> PackedGraphs:
     graphs = [graph for part in parts.values() for graph in part]
     counts = {name: len(part) for name, part in parts.items()}
     if not graphs or (len(counts) > 1 and 0 in counts.values()):
-        got = str(counts) if graphs else "none"
-        raise DataError(f"graphs in every part of {source}", got, "return at least one graph for each part")
-    num_nodes = np.array([_num_nodes(graph, f"graph {number} of {source}") for number, graph in enumerate(graphs)])
+        raise DataError("graphs in every part", str(counts) if graphs else "none", "return at least one for each part")
+    num_nodes = np.array([_num_nodes(graph, f"graph {number}") for number, graph in enumerate(graphs)])
     values = [graph.get(name) for graph in graphs for name in ("x", "edge_attr", "edge_index", "y", "mask", *_MASKS)]
     need = sum(value.numel() * value.element_size() for value in values if isinstance(value, Tensor))
     # A view that repeats one number uses no memory until it is copied.
-    check_memory(need + 8 * sum(num_nodes.tolist()), f"the graphs of {source}")
-    ends = [plain_edge_index(graph, f"graph {number} of {source}") for number, graph in enumerate(graphs)]
+    check_memory(need + 8 * sum(num_nodes.tolist()), "the graphs")
+    ends = [plain_edge_index(graph, f"graph {number}") for number, graph in enumerate(graphs)]
     num_edges = np.array([end.size(1) for end in ends])
+    rows = {"graph": np.ones_like(num_nodes), "node": num_nodes, "edge": num_edges}
+    first = loaded["train"] if isinstance(loaded, Mapping) else loaded
+    known = first.meta if isinstance(first, PackedGraphs) else {}
+    meta: dict[str, Any] = {key: known[key] for key in ("node_names", "edge_names") if key in known}
     notes: list[str] = []
-    x = _features(graphs, "x", num_nodes, source, notes, strict=target)
-    first = loaded.get("train") if isinstance(loaded, Mapping) else loaded
-    names = first.meta if isinstance(first, PackedGraphs) else {}
-    packed = pack_arrays(
+    x = _features(graphs, "x", "node", rows, notes, strict=target)
+    columns: dict[str, dict[str, Any]] = {
+        "node": {"x": torch.ones(int(num_nodes.sum()), 1) if x is None else x},
+        "edge": {"edge_attr": _features(graphs, "edge_attr", "edge", rows, notes, strict=target)},
+        "graph": {},
+    }
+    if target:
+        level, found = _target(graphs, rows, level or getattr(first, "y_level", None), source)
+        columns[level] |= found
+        split_level, code = _split(parts, graphs, level, rows)
+        columns[split_level]["split"] = code
+        meta |= {"y": f"y of {source}", "split": f"the {'splits' if len(parts) > 1 else 'masks'} of {source}"}
+    return pack_arrays(
         num_nodes=num_nodes,
         num_edges=num_edges,
         edge_index=torch.cat(ends, dim=1),
-        x=np.ones((int(num_nodes.sum()), 1), np.float32) if x is None else x,
-        edge_attr=_features(graphs, "edge_attr", num_edges, source, notes, strict=target),
+        node=columns["node"],
+        edge=columns["edge"],
+        graph=columns["graph"],
         objects={"graph_id": [str(number) for number in range(len(graphs))]},
-        meta={key: names[key] for key in ("node_names", "edge_names") if key in names},
+        meta=meta | ({"notes": notes} if notes else {}),
     )
-    if not target:
-        return GraphTable(packed, {}, None, notes=tuple(notes))
-    rows = {"graph": np.ones_like(num_nodes), "node": num_nodes, "edge": num_edges}
-    level = level or (first.y_level if isinstance(first, PackedGraphs) else None)
-    found = _target(graphs, rows, level, source)
-    split = _split(parts, graphs, found, rows[found.level if found else "graph"], source)
-    mask = None
-    if found is not None and any(graph.get("mask") is not None for graph in graphs):
-        mask = _truth_values(graphs, "mask", found.level, rows[found.level], source)
-    if found is not None and found.level == "edge":
-        order = packed.given_edges.numpy()
-        found = replace(found, values=found.values[order])
-        mask = None if mask is None else mask[order]
-        split = replace(split, code=split.code[order]) if split is not None and split.level == "edge" else split
-    return GraphTable(packed, {} if found is None else {found.level: found}, split, mask, tuple(notes))
 
 
-def _parts(loaded: Any, source: str) -> dict[str, list[Any]]:
+def _parts(loaded: Any) -> dict[str, list[Any]]:
     """Split → graphs, or ``{"": graphs}`` without given splits."""
     if isinstance(loaded, Mapping):
         if set(loaded) != set(SPLITS):
-            got = f"a dict with {', '.join(map(repr, loaded)) or 'nothing'} from {source}"
+            got = f"a dict with {', '.join(map(repr, loaded)) or 'nothing'}"
             raise DataError("a dict with train, val and test", got, "use these keys, or return all graphs in a list")
-        return {split: _graphs(loaded[split], source) for split in SPLITS}
-    return {"": _graphs(loaded, source)}
+        return {split: _graphs(loaded[split]) for split in SPLITS}
+    return {"": _graphs(loaded)}
 
 
-def _graphs(loaded: Any, source: str) -> list[Any]:
+def _graphs(loaded: Any) -> list[Any]:
     if isinstance(loaded, PackedGraphs):
         return loaded.to("cpu").to_data_list()
     if isinstance(loaded, Data | HeteroData):
-        _check_whole(loaded, source)
+        _check_whole(loaded, "the graphs")
         return loaded.to_data_list() if hasattr(loaded, "to_data_list") else [loaded]
     if isinstance(loaded, Dataset | list | tuple | torch.utils.data.Dataset) and hasattr(loaded, "__len__"):
         return [loaded[i] for i in range(len(loaded))]
-    raise DataError(f"{_SHAPES} from {source}", f"a {type(loaded).__name__}", "return one of these types")
+    raise DataError(_SHAPES, f"a {type(loaded).__name__}", "return one of these types")
 
 
 def _check_whole(graph: Any, where: str) -> None:
@@ -173,122 +174,122 @@ def _num_nodes(graph: Any, where: str) -> int:
     return count
 
 
-def _attribute(graphs: list[Any], name: str, source: str) -> list[Tensor] | None:
-    """An attribute of every graph, as dense numeric tensors on the CPU; ``None`` if no graph has it."""
-    values = [graph.get(name) for graph in graphs]
-    missing = [number for number, value in enumerate(values) if value is None]
-    if len(missing) == len(values):
-        return None
-    if missing:
-        expected, got = f"{name} in every graph of {source} or in none", f"graph {missing[0]} without it"
-        raise DataError(expected, got, f"set {name} in every graph")
+def _column(graphs: list[Any], name: str, rows: dict[str, np.ndarray], level: str | None) -> tuple[str, Tensor] | None:
+    """The level of an attribute (``level``, or derived from the shapes) and its values [R, …]; ``None`` if no graph
+    has it."""
     tensors = []
-    for number, value in enumerate(values):
-        where = f"{name} of graph {number} of {source}"
+    for number, value in enumerate(found := [graph.get(name) for graph in graphs]):
+        if value is None:
+            continue
+        where = f"{name} of graph {number}"
         if isinstance(value, Tensor) and value.layout != torch.strided:
             remedy = f"convert it: data.{name} = data.{name}.to_dense()"
             raise DataError(f"a dense tensor as {where}", f"one of layout {value.layout}", remedy)
         try:
-            tensors.append(torch.as_tensor(value).detach().cpu())
+            tensor = torch.as_tensor(value).detach().cpu()
         except (TypeError, ValueError, RuntimeError) as error:
             remedy = "convert it to numbers; number classes from 0 (only CSV files may have class names)"
             raise DataError(f"numbers in {where}", f"{type(value).__name__} {value!r:.60}", remedy) from error
-    return tensors
+        tensors.append(tensor.reshape(1) if tensor.dim() == 0 else tensor)
+    if not tensors:
+        return None
+    if len(tensors) < len(graphs):
+        missing = next(number for number, value in enumerate(found) if value is None)
+        expected, got = f"{name} in every graph or in none", f"graph {missing} without it"
+        raise DataError(expected, got, f"set {name} in every graph")
+    sizes = np.array([tensor.size(0) for tensor in tensors])
+    fits = [of for of, counts in rows.items() if (sizes == counts).all()]
+    if level is None and (len(fits) == 1 or (fits[:1] == ["graph"] and len(graphs) > 1)):
+        level = fits[0]  # graphs of one node each: one value per graph
+    if level is None:
+        got = f"rows that fit {' and '.join(fits)}"
+        got = got if fits else f"{sizes[0]} rows in graph 0 of {rows['node'][0]} nodes"
+        expected = f"{name} with one row for each one of {', '.join(LEVELS)}"
+        raise OptionError(expected, got, "pass level='node', 'edge' or 'graph'")
+    wide = tensors[0].shape[1:]
+    odd = (sizes != rows[level]) | np.array([tensor.shape[1:] != wide for tensor in tensors])
+    if odd.any():
+        number = int(np.argmax(odd))
+        shape = [int(rows[level][number]), *wide]
+        expected = f"{name} of {shape[0]} rows (shape {shape}), one for each {level}, in graph {number}"
+        got = f"{tensors[number].dtype} of shape {list(tensors[number].shape)}"
+        other = "pass another level" if name == "y" else "rename it"
+        raise DataError(expected, got, f"give {name} one row for each {level}, as wide as in graph 0, or {other}")
+    return level, torch.cat(tensors)
 
 
 def _features(
-    graphs: list[Any], name: str, rows: np.ndarray, source: str, notes: list[str], *, strict: bool
-) -> np.ndarray | None:
+    graphs: list[Any], name: str, level: str, rows: dict[str, np.ndarray], notes: list[str], *, strict: bool
+) -> Tensor | None:
     """Features [R, F] float32; one column of non-negative integers gives types [R] int64."""
-    tensors = _attribute(graphs, name, source)
-    if tensors is None:
+    found = _column(graphs, name, rows, level)
+    if found is None or 0 in found[1].shape[1:]:
         return None
-    for number, (tensor, count) in enumerate(zip(tensors, rows, strict=True)):
-        if tensor.dim() == 0 or tensor.size(0) != count or tensor.shape[1:] != tensors[0].shape[1:]:
-            expected = f"{name} of {count} rows of shape {list(tensors[0].shape[1:])} in graph {number} of {source}"
-            raise DataError(expected, f"shape {list(tensor.shape)}", f"give {name} one row each, as wide as in graph 0")
-    values = torch.cat(tensors)
-    if len(values) and values[0].numel() == 0:
-        return None
-    flat = values.reshape(len(values), values.shape[1:].numel())
+    flat = found[1].flatten(1) if found[1].dim() > 1 else found[1].unsqueeze(1)
     if flat.is_complex():
-        raise DataError(f"real numbers in {name} of {source}", str(flat.dtype), "split real and imaginary parts")
+        raise DataError(f"real numbers in {name}", str(flat.dtype), "split real and imaginary parts")
     if flat.size(1) == 1 and flat.dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
         types = flat[:, 0].long()
         if not len(types) or int(types.min()) >= 0:
-            return np.asarray(types.numpy())
+            return types
     features = flat.float()
     finite = features.isfinite().all(dim=1)
     if not finite.all():
         row = int((~finite).nonzero()[0])
-        graph = int(np.searchsorted(np.cumsum(rows), row, side="right"))
-        got = f"NaN or infinity in graph {graph}, row {row - int(rows[:graph].sum())}"
-        raise DataError(f"finite numbers in {name} of {source}", got, "replace or remove missing values")
+        graph = int(np.searchsorted(np.cumsum(rows[level]), row, side="right"))
+        got = f"NaN or infinity in graph {graph}, row {row - int(rows[level][:graph].sum())}"
+        raise DataError(f"finite numbers in {name}", got, "replace or remove missing values")
     if flat.dtype == torch.bool or (flat.is_floating_point() and flat.dtype != torch.float64):  # float32 holds them
-        return np.asarray(features.numpy())
-    columns, level = [column.numpy() for column in flat.t()], "node" if name == "x" else "edge"
+        return features
+    columns = [column.numpy() for column in flat.t()]
     names = [f"{name}[:, {i}]" for i in range(len(columns))]
-    return as_float32(columns, names, level, source, notes, strict=strict)
+    return torch.from_numpy(as_float32(columns, names, level, "the graphs", notes, strict=strict))
 
 
-def _target(graphs: list[Any], counts: dict[str, np.ndarray], level: str | None, source: str) -> Target | None:
-    tensors = _attribute(graphs, "y", source)
-    if tensors is None:
-        return None
-    tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
-    rows = np.array([tensor.size(0) for tensor in tensors])
-    fits = [name for name, count in counts.items() if (rows == count).all()]
-    if level is None and len(fits) == 1:
-        level = fits[0]
-    elif level is None and fits[:1] == ["graph"] and len(graphs) > 1:
-        level = "graph"  # graphs of one node each: one value per graph
-    if level is None or level not in fits:
-        what = f"one of {', '.join(LEVELS)}" if level is None else level
-        got = (
-            f"rows that fit {' and '.join(fits)}" if fits else f"{rows[0]} rows in graph 0 of {counts['node'][0]} nodes"
-        )
-        error = OptionError if level is None else DataError
-        raise error(f"y of {source} with one row for each {what}", got, "pass level='node', 'edge' or 'graph'")
-    widths = {tuple(tensor.shape[1:]) for tensor in tensors}
-    if len(widths) > 1 or len(next(iter(widths))) > 1 or 0 in next(iter(widths)):
-        raise DataError(f"y of one width in every graph of {source}", f"shapes {sorted(widths)}", "give y one width")
-    y = torch.cat(tensors)
+def _target(
+    graphs: list[Any], rows: dict[str, np.ndarray], level: str | None, source: str
+) -> tuple[str, dict[str, Tensor | None]]:
+    """The level of ``y``; ``y`` [R] or [R, T] and ``mask`` [R], if any."""
+    found = _column(graphs, "y", rows, level)
+    if found is None:
+        raise no_target(level, source)
+    level, y = found
+    if y.dim() > 2 or 0 in y.shape[1:]:
+        raise DataError("y of one width", f"shape {list(y.shape)}", "give y one width")
     y = y[:, 0] if y.dim() == 2 and y.size(1) == 1 else y
-    y = y.float() if y.is_floating_point() and y.dtype != torch.float64 else y  # numpy has no bfloat16
-    return Target(level, np.asarray((y.long() if y.dtype == torch.bool else y).numpy()), f"y of {source}")
+    if y.is_floating_point() and y.dtype != torch.float64:
+        y = y.float()  # numpy has no bfloat16
+    return level, {"y": y.long() if y.dtype == torch.bool else y, "mask": _mask(graphs, "mask", level, rows)}
 
 
 def _split(
-    parts: dict[str, list[Any]], graphs: list[Any], target: Target | None, rows: np.ndarray, source: str
-) -> Split | None:
+    parts: dict[str, list[Any]], graphs: list[Any], level: str, rows: dict[str, np.ndarray]
+) -> tuple[str, Tensor | None]:
+    """The level of the split, and 0, 1, 2 or -1 for train, val, test or none in each row; ``None`` if none is given."""
     if len(parts) > 1:
-        codes = [np.full(len(parts[name]), code) for code, name in enumerate(SPLITS)]
-        return Split("graph", np.concatenate(codes), f"the splits of {source}")
-    masks = [name for name in _MASKS if all(graph.get(name) is not None for graph in graphs)]
-    if not masks or target is None or target.level == "graph":
+        return "graph", torch.cat([torch.full((len(parts[name]),), code) for code, name in enumerate(SPLITS)])
+    given = [name for name in _MASKS if all(graph.get(name) is not None for graph in graphs)]
+    if not given or level == "graph":
+        return level, None
+    if len(given) < len(_MASKS):
+        expected = ", ".join(_MASKS)
+        raise DataError(expected, f"only {', '.join(given)}", "give all three masks, or none for a random split")
+    masks = torch.stack([_mask(graphs, name, level, rows) for name in _MASKS]).long()  # [3, R]
+    if (masks.sum(0) > 1).any():
+        raise DataError("masks that do not overlap", "a row in two of them", "put each row in one mask")
+    return level, torch.where(masks.sum(0) > 0, masks.argmax(0), -1)
+
+
+def _mask(graphs: list[Any], name: str, level: str, rows: dict[str, np.ndarray]) -> Any:
+    """[R] a mask of nodes, edges or graphs; ``None`` if no graph has it."""
+    found = _column(graphs, name, rows, level)
+    if found is None:
         return None
-    if len(masks) < len(_MASKS):
-        expected = f"{', '.join(_MASKS)} in {source}"
-        raise DataError(expected, f"only {', '.join(masks)}", "give all three masks, or none for a random split")
-    code = np.full(len(target.values), -1)
-    for number, name in enumerate(_MASKS):
-        chosen = _truth_values(graphs, name, target.level, rows, source)
-        if (code[chosen] >= 0).any():
-            expected = f"masks of {source} that do not overlap"
-            raise DataError(expected, f"{name} overlaps an earlier one", "put each row in one mask")
-        code[chosen] = number
-    return Split(target.level, code, f"the masks of {source}")
-
-
-def _truth_values(graphs: list[Any], name: str, level: str, rows: np.ndarray, source: str) -> np.ndarray:
-    """A mask of nodes, edges or graphs, [R]."""
-    masks = _attribute(graphs, name, source) or []
-    for number, (mask, count) in enumerate(zip(masks, rows, strict=True)):
-        if mask.dim() == 2 and mask.size(1) > 1:
-            remedy = f"choose one column: data.{name} = data.{name}[:, 0]"
-            raise UnsupportedError(f"one {name} in {source}", f"{mask.size(1)} columns", remedy)
-        if mask.dtype != torch.bool or mask.shape != (count,):
-            got = f"{mask.dtype} of shape {list(mask.shape)} in graph {number}"
-            remedy = "convert it with .bool(), or rename the attribute if it means something else"
-            raise DataError(f"bool {name} in {source}, one value for each {level}", got, remedy)
-    return np.asarray(torch.cat(masks).numpy())
+    mask = found[1]
+    if mask.dim() == 2 and mask.size(1) > 1:
+        remedy = f"choose one column: data.{name} = data.{name}[:, 0]"
+        raise UnsupportedError(f"one {name}", f"{mask.size(1)} columns", remedy)
+    if mask.dtype != torch.bool or mask.dim() > 1:
+        remedy = "convert it with .bool(), or rename the attribute if it means something else"
+        raise DataError(f"bool {name}, one value for each {level}", f"{mask.dtype} of {mask.dim()} dimensions", remedy)
+    return mask

@@ -16,8 +16,9 @@ from lrga.checks import check_count
 from lrga.data.datasets.spec import SPLITS
 from lrga.data.links.split import check_fractions
 from lrga.data.own.csv_folder import read_folder
-from lrga.data.own.pyg import graph_table, load_factory, load_file
-from lrga.data.own.table import LEVELS, GraphTable, Split, Target, is_coarse
+from lrga.data.own.pyg import load_factory, load_file, read_pyg
+from lrga.data.own.table import is_coarse
+from lrga.data.packed.arrays import LEVELS
 from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.errors import DataError, DataMissingError, OptionError
 from lrga.io.limits import check_memory
@@ -29,14 +30,13 @@ NO_LABEL = (-1, -100)  # labels that mean "no label"
 
 
 class Labels(NamedTuple):
-    """Targets ready for training: one of :data:`TASKS`, the level, ``y`` and the class names, if any.
+    """Targets ready for training: one of :data:`TASKS`, ``y`` and the class names, if any.
 
     ``y`` holds [R] int64 classes; [R, T] float32 labels, NaN if missing; or [R] or [R, T] float32 values (float64 if
     float32 cannot distinguish them).
     """
 
     task: str
-    level: str
     y: np.ndarray
     classes: tuple[str, ...] | None
 
@@ -122,34 +122,35 @@ def load_custom(
         >>> data.level, data.task, data.classes, {name: len(graphs) for name, graphs in data.splits.items()}
         ('graph', 'classification', ('0', '1'), {'train': 8, 'val': 1, 'test': 1})
     """
-    source = _name(data)
-    table = read_graphs(data, level=level)
-    target = choose_target(table, level, source)
-    if table.split is not None and (split is not None or seed is not None):
-        got = f"{'a seed' if split is None else 'fractions'} as well as the {table.split.where}"
+    if level not in (None, *LEVELS):
+        raise OptionError(f"level, one of {', '.join(LEVELS)}", repr(level), "choose one of these, or omit it")
+    source, graphs = _name(data), read_graphs(data, level=level)
+    level = graphs.columns["y"].level
+    if "split" in graphs.columns and (split is not None or seed is not None):
+        got = f"{'a seed' if split is None else 'fractions'} as well as the {graphs.meta['split']}"
         raise OptionError("one split of the data", got, "omit it, or remove the split from the data")
-    known = labelled(target, task)
-    notes = list(table.notes)
+    known = labelled(graphs, task)
+    notes = graphs.meta.get("notes", [])
     if missing := int((~known).sum()):
         notes.append(
-            f"{missing:,} of {len(known):,} {target.level}s have no label (y is -1 or -100): they are used neither for "
+            f"{missing:,} of {len(known):,} {level}s have no label (y is -1 or -100): they are used neither for "
             "training nor for evaluation"
         )
-    if table.mask is not None:
-        known &= table.mask
+    if "mask" in graphs.columns:
+        known &= _rows(graphs, "mask")
     fractions = (0.8, 0.1, 0.1) if split is None else split
-    divided = make_split(table, target.level, fractions, 41 if seed is None else seed, source, known)
-    used = divided.code >= 0
-    used = used if divided.level == target.level else used[table.graphs_of(target.level)]
-    labels = make_labels(target, task, used & known, table)
-    graphs = table.graphs
+    split_level, code = make_split(graphs, known, fractions, 41 if seed is None else seed, source)
+    used = code >= 0 if split_level == level else (code >= 0)[graph_of(graphs, level)]
+    labels = make_labels(graphs, task, used & known)
     node_features, node_types = _widths(graphs.x, f"node types in {source}")
     edge_features, edge_types = _widths(graphs.edge_attr, f"edge types in {source}")
-    names = {key: tuple(graphs.meta[key]) for key in ("node_names", "edge_names") if key in graphs.meta}
+    names: dict[str, Any] = {key: graphs.meta[key] for key in ("node_names", "edge_names") if key in graphs.meta}
+    columns: dict[str, Column] = {key: graphs.columns[key] for key in ("x", "edge_attr") if key in graphs.columns}
+    columns["y"] = Column.of(level, torch.from_numpy(labels.y))
     return OwnData(
-        splits=_splits(table, labels, divided, known),
+        splits=_splits(replace(graphs, columns=columns, meta=names), split_level, code, known),
         task=labels.task,
-        level=labels.level,
+        level=level,
         classes=labels.classes,
         num_targets=1 if labels.y.ndim == 1 else labels.y.shape[1],
         node_features=node_features,
@@ -157,7 +158,7 @@ def load_custom(
         edge_features=edge_features,
         edge_types=edge_types,
         notes=tuple(notes),
-        **names,
+        **{key: tuple(own) for key, own in names.items()},
     )
 
 
@@ -167,23 +168,26 @@ def load_inputs(data: Any) -> PackedGraphs:
     ``objects["graph_id"]`` holds the id of each graph and, for CSV files, ``objects["node_id"]`` the ids of its nodes.
     ``meta`` holds the ``node_names`` and ``edge_names`` of the columns, if any, and ``notes`` on reading the data.
     """
-    table = read_graphs(data, target=False)
-    table.graphs.meta |= {"notes": list(table.notes)} if table.notes else {}
-    return table.graphs
+    return read_graphs(data, target=False)
 
 
 def _name(data: Any) -> str:
     return str(data) if isinstance(data, str | Path) else "the graphs given"
 
 
-def read_graphs(data: Any, *, level: str | None = None, target: bool = True) -> GraphTable:
-    """The graphs of ``data`` (see :func:`load_custom`) as flat arrays."""
+def read_graphs(data: Any, *, level: str | None = None, target: bool = True) -> PackedGraphs:
+    """The graphs of ``data`` (see :func:`load_custom`) before the task is known.
+
+    ``x`` and ``edge_attr`` are float32 features or int64 types. With ``target``, ``y`` holds the values given (if
+    ``meta`` has ``classes``, indices into these names), ``split`` 0, 1, 2 or -1 for train, val, test or none, and
+    ``mask`` is true in rows whose target may be used. ``meta`` also has the origin of ``y`` and ``split``, for errors.
+    """
     text = _name(data)
     if not isinstance(data, str | Path):
-        return graph_table(data, text, level=level, target=target)
+        return read_pyg(data, text, level=level, target=target)
     path = Path(data).expanduser()
     if path.is_dir():
-        return read_folder(path, target=target)
+        return read_folder(path, level=level, target=target)
     if path.suffix == ".csv":
         raise DataError(
             "a folder of CSV files",
@@ -191,9 +195,9 @@ def read_graphs(data: Any, *, level: str | None = None, target: bool = True) -> 
             "pass the folder with nodes.csv and edges.csv, or predict the links of an edge list with --task link",
         )
     if path.suffix in (".pt", ".pth") or path.is_file():
-        return graph_table(load_file(path), text, level=level, target=target)
+        return read_pyg(load_file(path), text, level=level, target=target)
     if is_factory(text):
-        return graph_table(load_factory(text), text, level=level, target=target)
+        return read_pyg(load_factory(text), text, level=level, target=target)
     raise DataMissingError(
         "a folder with nodes.csv and edges.csv, a .pt file, or module:factory",
         f"{text!r}, which does not exist in {Path.cwd()}",
@@ -211,15 +215,16 @@ def is_factory(spec: str) -> bool:
     return _FACTORY.fullmatch(spec) is not None
 
 
-def _splits(table: GraphTable, labels: Labels, divided: Split, known: np.ndarray) -> dict[str, PackedGraphs]:
-    graphs = table.graphs.with_column("y", Column.of(labels.level, torch.from_numpy(labels.y)))
-    graphs.y_level = labels.level
-    if divided.level == "graph":
-        if labels.level != "graph" and not known.all():
-            graphs = graphs.with_column("mask", Column.of(labels.level, torch.from_numpy(known)))
-        return {name: graphs[torch.from_numpy(np.flatnonzero(divided.rows(name)))] for name in SPLITS}
-    masks = {name: Column.of(labels.level, torch.from_numpy(divided.rows(name))) for name in SPLITS}
-    return {name: graphs.with_column("mask", mask) for name, mask in masks.items()}
+def _splits(graphs: PackedGraphs, split_level: str, code: np.ndarray, known: np.ndarray) -> dict[str, PackedGraphs]:
+    """The graphs of each split; with a ``mask`` if the splits share all graphs, or if labels are missing."""
+    level = graphs.columns["y"].level
+    chosen = {name: code == number for number, name in enumerate(SPLITS)}
+    if split_level != "graph":
+        masks = {name: Column.of(level, torch.from_numpy(rows)) for name, rows in chosen.items()}
+        return {name: graphs.with_column("mask", mask) for name, mask in masks.items()}
+    if level != "graph" and not known.all():
+        graphs = graphs.with_column("mask", Column.of(level, torch.from_numpy(known)))
+    return {name: graphs[np.flatnonzero(rows)] for name, rows in chosen.items()}
 
 
 def _widths(values: torch.Tensor | None, what: str) -> tuple[int, int | None]:
@@ -232,108 +237,93 @@ def _widths(values: torch.Tensor | None, what: str) -> tuple[int, int | None]:
     return 0, count
 
 
-def choose_target(table: GraphTable, level: str | None, source: str) -> Target:
-    """The only target of ``table``, or the one of ``level``."""
-    if level is not None and level not in LEVELS:
-        raise OptionError(f"level, one of {', '.join(LEVELS)}", repr(level), "choose one of these, or omit it")
-    found = list(table.targets)
-    if not found or (level is not None and level not in found):
-        wanted = "a target" if level is None else f"a target for each {level}"
-        got = f"targets for each {' and '.join(found)}" if found else "none"
-        remedy = "add y: a column of nodes.csv, edges.csv or graphs.csv, or an attribute of the Data objects"
-        raise DataError(f"{wanted} (y) in {source}", got, remedy)
-    if level is None and len(found) > 1:
-        got = " and ".join(table.targets[name].where for name in found)
-        raise OptionError(f"one target in {source}, or level= to choose", got, f"pass level={found[0]!r}, for example")
-    return table.targets[level or found[0]]
+def graph_of(graphs: PackedGraphs, level: str) -> np.ndarray:
+    """[R] the graph of each node, edge or graph."""
+    each = np.arange(len(graphs))
+    counts = {"node": graphs.nodes_per_graph, "edge": graphs.edges_per_graph}.get(level)
+    return each if counts is None else each.repeat(counts.numpy())
 
 
-def make_labels(target: Target, task: str | None, rows: np.ndarray, table: GraphTable) -> Labels:
+def _rows(graphs: PackedGraphs, name: str) -> np.ndarray:
+    """[R, …] an attribute of the graphs as given: integers, floats or text."""
+    values = graphs.columns[name].take(slice(None)).numpy()
+    return np.array(graphs.meta["classes"])[values] if name == "y" and "classes" in graphs.meta else values
+
+
+def make_labels(graphs: PackedGraphs, task: str | None, rows: np.ndarray) -> Labels:
     """Targets of ``task``; by default integers and names are classes, and other numbers are values.
 
     Classes are numbered 0, 1, … in the order of their labels, numeric or alphabetic.
 
     Args:
-        target: The target as it was read.
+        graphs: The graphs of :func:`read_graphs`.
         task: One of :data:`TASKS`, or ``None``.
         rows: [R] which rows are in a split; the others may hold anything.
-        table: The graphs, for error messages.
     """
     if task not in (None, *TASKS):
         raise OptionError(f"task, one of {', '.join(TASKS)}", repr(task), "choose one of these, or omit it")
-    values = target.values
+    values, where, level = _rows(graphs, "y"), graphs.meta["y"], graphs.columns["y"].level
     kind = values.dtype.kind
-    if kind not in "iufU":
-        raise DataError(f"numbers or names in {target.where}", str(values.dtype), "write numbers, or names of classes")
     if task == "multilabel":
-        return _labels(target, rows)
+        return _labels(values, rows, where)
     if kind == "f":
         finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1) | ~rows
         if not finite.all():
-            graph = table.graphs_of(target.level)[np.argmin(finite)]
-            remedy = f"remove the {target.level}s without target"
-            raise DataError(f"finite numbers in {target.where}", f"NaN or infinity in graph {graph}", remedy)
+            graph = graph_of(graphs, level)[np.argmin(finite)]
+            remedy = f"remove the {level}s without target"
+            raise DataError(f"finite numbers in {where}", f"NaN or infinity in graph {graph}", remedy)
     chosen = task or ("regression" if kind == "f" else "classification")
-    if chosen == "regression":
-        if kind == "U":
-            got = f"names such as {values[0]!s}"
-            raise DataError(
-                f"numbers in {target.where} for regression", got, "write numbers, or ask for classification"
-            )
-        if kind == "f" and np.abs(values[rows]).max(initial=0) > np.finfo(np.float32).max:
-            raise DataError(f"numbers of at most 3.4e38 in {target.where}", "a larger one", "scale the target")
-        y = np.where(rows.reshape(-1, *[1] * (values.ndim - 1)), values, 0)
-        columns = values[rows].reshape(int(rows.sum()), -1).T
-        dtype = np.float64 if any(map(is_coarse, columns)) else np.float32
-        return Labels(chosen, target.level, y.astype(dtype), None)
-    return _classes(target, rows)
+    if chosen == "classification":
+        return _classes(values, rows, where)
+    if kind == "U":
+        got = f"names such as {values[0]!s}"
+        raise DataError(f"numbers in {where} for regression", got, "write numbers, or ask for classification")
+    if kind == "f" and np.abs(values[rows]).max(initial=0) > np.finfo(np.float32).max:
+        raise DataError(f"numbers of at most 3.4e38 in {where}", "a larger one", "scale the target")
+    y = np.where(rows.reshape(-1, *[1] * (values.ndim - 1)), values, 0)
+    columns = values[rows].reshape(int(rows.sum()), -1).T
+    return Labels(chosen, y.astype(np.float64 if any(map(is_coarse, columns)) else np.float32), None)
 
 
-def labelled(target: Target, task: str | None) -> np.ndarray:
-    """[R] whether each row has a label: class labels -1 and -100 mean no label, all regression targets count.
-
-    Example:
-        >>> labelled(Target("node", np.array([0, -1, 2, -100]), "y"), None).tolist()
-        [True, False, True, False]
-    """
-    values = target.values
+def labelled(graphs: PackedGraphs, task: str | None) -> np.ndarray:
+    """[R] whether each row has a label: class labels -1 and -100 mean no label, all regression targets count."""
+    values, where = _rows(graphs, "y"), graphs.meta["y"]
     is_label = values.ndim == 1 and (values.dtype.kind == "i" if task is None else task == "classification")
     if not is_label or values.dtype.kind not in "if":
         return np.ones(len(values), dtype=bool)
     found = np.isin(values, NO_LABEL)
     if found.all():
         got = "only -1 and -100, which mean no label"
-        raise DataError(f"labels in {target.where}", got, f"label some of the {target.level}s")
+        raise DataError(f"labels in {where}", got, f"label some of the {graphs.columns['y'].level}s")
     if found.any() and (values[~found] < 0).any():
         odd = values[~found].min()
-        expected = f"classes numbered from 0 in {target.where}, with -1 or -100 for no label"
+        expected = f"classes numbered from 0 in {where}, with -1 or -100 for no label"
         remedy = "number the classes from 0, or ask for regression (--task regression)"
         raise DataError(expected, f"{int(odd)} and {int(values[found][0])}", remedy)
     return ~found
 
 
-def _labels(target: Target, rows: np.ndarray) -> Labels:
-    expected = f"labels 0 and 1 in {target.where}, with NaN for a missing label"
-    if target.values.dtype.kind == "U":
-        raise DataError(expected, f"names such as {target.values[0]!s}", "write numbers, or ask for classification")
-    y = target.values.reshape(len(target.values), -1).astype(np.float32)
+def _labels(values: np.ndarray, rows: np.ndarray, where: str) -> Labels:
+    expected = f"labels 0 and 1 in {where}, with NaN for a missing label"
+    if values.dtype.kind == "U":
+        raise DataError(expected, f"names such as {values[0]!s}", "write numbers, or ask for classification")
+    y = values.reshape(len(values), -1).astype(np.float32)
     odd = y[rows & ~((y == 0) | (y == 1) | np.isnan(y)).all(axis=1)]
     if odd.size:
         raise DataError(expected, f"a row {odd[0].tolist()}"[:80], "write 0 or 1, or ask for regression")
-    return Labels("multilabel", target.level, np.where(rows[:, None], y, np.float32("nan")), None)
+    return Labels("multilabel", np.where(rows[:, None], y, np.float32("nan")), None)
 
 
-def _classes(target: Target, rows: np.ndarray) -> Labels:
-    values = target.values
+def _classes(values: np.ndarray, rows: np.ndarray, where: str) -> Labels:
     if values.ndim > 1:
-        got = f"{values.shape[1]} values each in {target.where}"
+        got = f"{values.shape[1]} values each in {where}"
         raise DataError("one class each", got, "give one label, or pass --task multilabel")
     if values.dtype.kind == "f" and (values[rows] != np.round(values[rows])).any():
         bad = values[rows][values[rows] != np.round(values[rows])][0]
-        raise DataError(f"integers in {target.where} for classification", f"{bad:g}", "ask for regression")
+        raise DataError(f"integers in {where} for classification", f"{bad:g}", "ask for regression")
     used, codes = np.unique(values[rows], return_inverse=True)
     if len(used) < 2:
-        got = f"{len(used)} class in {target.where}"
+        got = f"{len(used)} class in {where}"
         if values.dtype.kind in "if" and np.isin(values, NO_LABEL).any():
             got += ", besides -1 or -100, which mean no label"
             raise DataError("at least two classes", got, "number the classes from 0, or give them names")
@@ -341,40 +331,39 @@ def _classes(target: Target, rows: np.ndarray) -> Labels:
     y = np.zeros(len(values), np.int64)
     y[rows] = codes
     names = tuple(str(name) if values.dtype.kind == "U" else str(int(name)) for name in used)
-    return Labels("classification", target.level, y, names)
+    return Labels("classification", y, names)
 
 
 def make_split(
-    table: GraphTable, level: str, fractions: Sequence[float], seed: int, source: str, known: np.ndarray | None = None
-) -> Split:
-    """The given split, or a random one: of the graphs if there are at least three, else of nodes or edges.
+    graphs: PackedGraphs, known: np.ndarray, fractions: Sequence[float], seed: int, source: str
+) -> tuple[str, np.ndarray]:
+    """The level of the split, and 0, 1, 2 or -1 for train, val, test or none in each row.
 
-    ``known`` [R] says which targets of ``level`` exist (by default all); the others are in no split.
+    It is the given split, or a random one: of the graphs if there are at least three, else of nodes or edges. Rows
+    that are not ``known`` [R], because they have no target, are in no split.
     """
-    known = np.ones(len(table.graphs_of(level)), dtype=bool) if known is None else known
-    if table.split is not None:
-        split = table.split
-        if split.level not in ("graph", level):
+    level, given = graphs.columns["y"].level, graphs.columns.get("split")
+    if given is not None:
+        of, code, where = given.level, _rows(graphs, "split"), graphs.meta["split"]
+        if of not in ("graph", level):
             expected = f"a split of graphs or of {level}s, which have the target"
-            raise DataError(expected, f"a split of {split.level}s ({split.where})", "move the column to the right file")
+            raise DataError(expected, f"a split of {of}s ({where})", "move the column to the right file")
     else:
-        of = "graph" if level == "graph" or len(table.graphs) >= len(SPLITS) else level
-        code = np.full(len(table.graphs_of(of)), -1, np.int8)
+        of = "graph" if level == "graph" or len(graphs) >= len(SPLITS) else level
+        code, where = np.full(len(graph_of(graphs, of)), -1, np.int8), "the split drawn"
         drawn = np.flatnonzero(known) if of == level else np.arange(len(code))
         code[drawn] = draw_split(len(drawn), fractions, seed, of)
-        split = Split(of, code, "the split drawn")
-    if split.level == level and not known.all():
-        split = replace(split, code=np.where(known, split.code, -1))
-    for name in SPLITS:
-        rows = split.rows(name)
-        what = f"{split.level}s of {name} in {split.where}"
+    if of == level:
+        code = np.where(known, code, -1)
+    for number, name in enumerate(SPLITS):
+        rows = code == number
         if not rows.any():
-            raise DataError(f"at least one of the {what}", "none", f"assign some {split.level}s of {source} to {name}")
-        if split.level != level and not (rows[table.graphs_of(level)] & known).any():
-            raise DataError(
-                f"at least one target (y) of a {level} in {name!r} of {source}", "none", "use another split"
-            )
-    return split
+            what = f"{of}s of {name} in {where}"
+            raise DataError(f"at least one of the {what}", "none", f"assign some {of}s of {source} to {name}")
+        if of != level and not (rows[graph_of(graphs, level)] & known).any():
+            expected = f"at least one target (y) of a {level} in {name!r} of {source}"
+            raise DataError(expected, "none", "use another split")
+    return of, code
 
 
 def draw_split(count: int, fractions: Sequence[float], seed: int, what: str = "graph") -> np.ndarray:

@@ -1,74 +1,20 @@
-"""A user's graphs from any source, before the target is chosen."""
+"""Values of a user's graphs from any source."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from lrga.data.datasets.spec import SPLITS
-from lrga.data.packed.arrays import LEVELS as LEVELS
-from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError
 
 MIN_STEPS = 1_000  # float32 steps required between the quartiles of merged values
 
 
-@dataclass(frozen=True)
-class Target:
-    """A possible target: one row for each node, edge or graph.
-
-    Attributes:
-        level: ``"node"``, ``"edge"`` or ``"graph"``.
-        values: Integers, floats or text, [R] or [R, T].
-        where: Origin, for errors: ``"column y of nodes.csv"``.
-    """
-
-    level: str
-    values: np.ndarray
-    where: str
-
-
-@dataclass(frozen=True)
-class Split:
-    """The split of every row (node, edge or graph).
-
-    ``code`` [R] holds 0 for train, 1 for val, 2 for test and -1 for no split.
-    """
-
-    level: str
-    code: np.ndarray
-    where: str
-
-    def rows(self, split: str) -> np.ndarray:
-        """[R] whether each row belongs to ``split``."""
-        return self.code == SPLITS.index(split)
-
-
-@dataclass(frozen=True)
-class GraphTable:
-    """Graphs and their possible targets.
-
-    Attributes:
-        graphs: ``x`` and ``edge_attr`` are float32 features or int64 types. ``objects`` holds ids, ``meta`` the column
-            names (``node_names``, ``edge_names``), if any.
-        targets: Level → target. Rows of edges are in the order of ``graphs``, here and below.
-        split: The split, or ``None``.
-        mask: [R] rows whose target may be used; ``None`` for all.
-        notes: Notes on reading the data.
-    """
-
-    graphs: PackedGraphs
-    targets: dict[str, Target]
-    split: Split | None
-    mask: np.ndarray | None = None
-    notes: tuple[str, ...] = ()
-
-    def graphs_of(self, level: str) -> np.ndarray:
-        """[R] the graph of each node, edge or graph."""
-        each = np.arange(len(self.graphs))
-        counts = {"node": self.graphs.nodes_per_graph, "edge": self.graphs.edges_per_graph}.get(level)
-        return each if counts is None else each.repeat(counts.numpy())
+def no_target(level: str | None, source: str, found: str = "none") -> DataError:
+    """The error for graphs without a target (of ``level``, if given)."""
+    wanted = "a target" if level is None else f"a target for each {level}"
+    remedy = "add y: a column of nodes.csv, edges.csv or graphs.csv, or an attribute of the Data objects"
+    return DataError(f"{wanted} (y) in {source}", found, remedy)
 
 
 def number(text: str) -> float | None:

@@ -90,8 +90,8 @@ def pack_arrays(
         edge_order=narrow(order) if keep_edge_order and order is not None else None,
         columns=columns,
         objects=dict(objects or {}),
-        y_level=y_level if y is not None else None,
-        explicit_num_nodes=x is None,
+        y_level=columns["y"].level if "y" in columns else None,
+        explicit_num_nodes="x" not in columns,
         meta=dict(meta or {}),
     )
 
