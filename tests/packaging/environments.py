@@ -39,7 +39,8 @@ STATEMENTS = {
     "onnx": "import onnx, onnxruntime, onnxscript",
     "plot": "from lrga.explain.style import require_matplotlib; require_matplotlib()",
     "report": "from lrga.explain.html import plotly_bundle; plotly_bundle()",
-    "tensorboard": "from lrga.training.callbacks.tensorboard import _writer_class; _writer_class()",
+    "tensorboard": "from lrga.training.callbacks.tensorboard import TensorBoardLog; TensorBoardLog(); "
+    "from torch.utils.tensorboard import SummaryWriter",
 }
 
 

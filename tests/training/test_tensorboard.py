@@ -27,6 +27,6 @@ def test_every_epoch_is_a_point_of_each_curve_also_over_a_pause(make_config, mak
 
 
 def test_a_missing_package_is_told_of_before_training(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(MissingDependencyError, match=r"lrga\[tensorboard\]"):
         TensorBoardLog()

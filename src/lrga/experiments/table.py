@@ -139,7 +139,7 @@ class Row:
                 return METRICS[outcome.record.metric]
         config = self.cell.config
         spec = dataset_specs().get(config.data.name)
-        known = spec.task.metric if spec is not None else config.own_metric
+        known = spec.task.metric if spec is not None else "accuracy" if config.link is None else "auc"
         return METRICS[config.run.metric or known]
 
     def by_seed(self, of: str | None = None, key: str = "test_metric") -> dict[int, float]:

@@ -20,7 +20,7 @@ from lrga.explain.layout import communities, positions
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.tasks.task import Task
 from lrga.training.evaluate import run_model
-from lrga.training.predict import Predictor, check_fit, with_features
+from lrga.training.predict import Predictor, with_features
 from lrga.training.problems.data import load_link_source, load_training_data
 from lrga.training.problems.links import Messages, scores_of
 from lrga.training.runs.folder import RunFolder
@@ -234,9 +234,8 @@ def _graphs(
         raise OptionError(f"a split: {', '.join(SPLITS)}", repr(split), "choose one of these")
     command = f"lrga explain {shlex.quote(str(predictor.folder))} --input {config.data.name}"
     data = data_from_file(config.data, predictor.folder, trust=trust, root=root, command=command)
-    graphs = predictor.by_name(load_training_data(data, config.run).splits[split], data.name)
-    check_fit(graphs, predictor.architecture, f"{data.name} ({split})", trained_on=True)
-    return graphs, data.name
+    graphs = load_training_data(data, config.run).splits[split]
+    return predictor.fitted(graphs, f"{data.name} ({split})", trained_on=True), data.name
 
 
 @contextmanager

@@ -5,14 +5,16 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from lrga.errors import CheckpointError, LRGAError, OptionError
 from lrga.io import limits
 from lrga.io.files import write_bytes
 
 _SEAL = "sha256"
+T = TypeVar("T")
 
 
 def to_json_bytes(value: Any) -> bytes:
@@ -83,6 +85,25 @@ def check_fields(kind: type, values: Mapping[str, Any]) -> None:
         if allowed <= _PLAIN.keys() and not any(_PLAIN[one][1](value) for one in allowed):
             words = " or ".join(word for one, (word, _) in _PLAIN.items() if one in allowed)
             raise OptionError(f"{name} to be {words}", repr(value)[:80], f"pass another {name}")
+
+
+def check_keys(kind: type, values: Any, what: str) -> None:
+    """Raises an error if JSON values have unknown keys, or lack a field of a dataclass without default."""
+    needed = {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(kind)}
+    if not isinstance(values, Mapping):
+        raise OptionError(f"{what} as an object with {', '.join(needed)}", repr(values)[:80], "write a JSON object")
+    if unknown := [key for key in values if key not in needed]:
+        got = f"the key {unknown[0]!r}"
+        raise OptionError(f"{what} with keys from {', '.join(needed)}", got, "correct or remove it")
+    if missing := [name for name in needed if needed[name] and name not in values]:
+        raise OptionError(f"{what} with the key {missing[0]!r}", f"keys {', '.join(values) or '(none)'}", "add it")
+
+
+def read_fields(kind: type[T], values: Any, what: str) -> T:
+    """Creates a dataclass object from JSON values; errors name unknown, missing and mistyped keys."""
+    check_keys(kind, values, what)
+    check_fields(kind, values)
+    return kind(**values)
 
 
 def _is_integer(value: Any) -> bool:

@@ -146,4 +146,4 @@ def reading(path: Path, what: str, *, remedy: str, damage: type[LRGAError] = Dat
 
 def first_line(error: BaseException) -> str:
     """The first line of an error message, or the name of the error if the message is empty."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

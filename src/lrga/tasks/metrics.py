@@ -38,12 +38,7 @@ def weighted_accuracy(scores: Tensor, labels: Tensor, num_classes: int) -> Tenso
         75.0
     """
     check_count("num_classes", num_classes, minimum=1)
-    scores, labels = _classified(scores, labels)
-    if scores.size(1) != num_classes:
-        raise ShapeError(
-            f"scores of shape [M, {num_classes}]", f"shape {list(scores.shape)}", "pass one score per class"
-        )
-    return mean_recall(recall_sums(scores, labels))
+    return mean_recall(recall_sums(*_classified(scores, labels, num_classes)))
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
@@ -53,8 +48,7 @@ def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
         >>> float(accuracy(torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([0, 0])))
         0.5
     """
-    scores, labels = _classified(scores, labels)
-    return share(accuracy_sums(scores, labels))
+    return share(accuracy_sums(*_classified(scores, labels)))
 
 
 def f1_positive(scores: Tensor, labels: Tensor) -> Tensor:
@@ -69,12 +63,7 @@ def f1_positive(scores: Tensor, labels: Tensor) -> Tensor:
         >>> round(float(f1_positive(scores, torch.tensor([1, 0, 0]))), 4)
         0.6667
     """
-    scores, labels = _classified(scores, labels)
-    if scores.size(1) != 2:
-        raise ShapeError(
-            "scores of shape [M, 2]", f"shape {list(scores.shape)}", "pass a score for each of two classes"
-        )
-    return share(f1_sums(scores, labels))
+    return share(f1_sums(*_classified(scores, labels, 2)))
 
 
 def mae(scores: Tensor, targets: Tensor) -> Tensor:
@@ -84,7 +73,10 @@ def mae(scores: Tensor, targets: Tensor) -> Tensor:
         >>> float(mae(torch.tensor([[1.0], [3.0]]), torch.tensor([1.0, 2.0])))
         0.5
     """
-    scores, targets = _real("scores", scores), _real("targets", targets)
+    scores, targets = torch.as_tensor(scores), torch.as_tensor(targets)
+    for name, values in (("scores", scores), ("targets", targets)):
+        if values.is_complex():
+            raise DTypeError(f"real {name}", str(values.dtype), "pass real numbers")
     if scores.shape != targets.shape:
         columns = {scores.shape[1:].numel(), targets.shape[1:].numel()}
         if scores.shape[:1] != targets.shape[:1] or columns != {1}:
@@ -93,7 +85,7 @@ def mae(scores: Tensor, targets: Tensor) -> Tensor:
         scores, targets = scores.flatten(), targets.flatten()
     _check_not_empty(scores)
     check_same_device(scores=scores, targets=targets)
-    return share(absolute_sums(scores, targets))
+    return share(error_sums(scores, targets))
 
 
 def recall_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -125,15 +117,11 @@ def f1_sums(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tens
     return _sums(2 * (predicted & positive), predicted.long() + positive, valid)
 
 
-def absolute_sums(scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
-    """``[2]``: sum of the absolute errors, and their number."""
-    errors = difference(exact(scores), targets).abs()
-    return _sums(errors, torch.ones_like(errors), valid)
-
-
-def squared_sums(scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
-    """``[2]``: sum of the squared errors, and their number."""
-    errors = difference(exact(scores), targets).square()
+def error_sums(
+    scores: Tensor, targets: Tensor, valid: Tensor | None = None, *, size: Callable[[Tensor], Tensor] = torch.abs
+) -> Tensor:
+    """``[2]``: sum of the sizes of the errors (absolute or squared), and their number."""
+    errors = size(difference(exact(scores), targets))
     return _sums(errors, torch.ones_like(errors), valid)
 
 
@@ -169,13 +157,12 @@ def hits_at_k(positive_scores: Tensor, negative_scores: Tensor, k: int) -> Tenso
     return found.masked_fill(positive.isnan().any() | negative.isnan().any(), float("nan"))
 
 
-def _classified(scores: Any, labels: Any) -> tuple[Tensor, Tensor]:
-    """Scores ``[M, C]`` and labels ``[M]``, checked."""
+def _classified(scores: Any, labels: Any, classes: int | None = None) -> tuple[Tensor, Tensor]:
+    """Scores ``[M, C]`` and labels ``[M]``, checked; C is ``classes`` if given."""
     scores, labels = torch.as_tensor(scores), torch.as_tensor(labels)
-    if scores.dim() != 2:
-        raise ShapeError(
-            "scores of shape [M, C]", f"shape {list(scores.shape)}", "pass one row per sample and one score per class"
-        )
+    if scores.dim() != 2 or classes not in (None, scores.size(1)):
+        expected, got = f"scores of shape [M, {classes or 'C'}]", f"shape {list(scores.shape)}"
+        raise ShapeError(expected, got, "pass one row per sample and one score per class")
     if labels.dim() == 2 and labels.size(1) == 1:
         labels = labels.squeeze(1)
     if labels.shape != scores.shape[:1]:
@@ -193,13 +180,6 @@ def _classified(scores: Any, labels: Any) -> tuple[Tensor, Tensor]:
             expected = f"labels from 0 to {scores.size(1) - 1}, one for each column of scores"
             raise DataError(expected, f"label {low if low < 0 else high}", "number the classes from 0")
     return scores, labels
-
-
-def _real(name: str, values: Any) -> Tensor:
-    values = torch.as_tensor(values)
-    if values.is_complex():
-        raise DTypeError(f"real {name}", str(values.dtype), "pass real numbers")
-    return values
 
 
 def _check_not_empty(values: Tensor) -> None:

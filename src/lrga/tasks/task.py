@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from lrga.data.own.reading import OwnData
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.padded import PaddedBatch
 from lrga.errors import DataError, OptionError, ShapeError
+from lrga.io.documents import read_fields
 from lrga.tasks import metrics
 from lrga.tasks.losses import LOSSES
 from lrga.tasks.metrics import share
@@ -94,13 +96,14 @@ _OF_SETS = {
     "weighted_accuracy": Metric("weighted accuracy (%)", metrics.mean_recall, _CLASSES, True, metrics.recall_sums),
     "accuracy": Metric("accuracy (%)", partial(share, scale=100.0), _CLASSES, True, metrics.accuracy_sums),
     "f1_positive": Metric("F1 of class 1", share, _CLASSES, True, metrics.f1_sums, decimals=3),
-    "mae": Metric("MAE", share, _NUMBERS, False, metrics.absolute_sums, decimals=3),
+    "mae": Metric("MAE", share, _NUMBERS, False, metrics.error_sums, decimals=3),
 }
+_SQUARED = partial(metrics.error_sums, size=torch.square)
 METRICS: dict[str, Metric] = _Metrics(
     {
         **_OF_SETS,
-        "mse": Metric("MSE", share, _NUMBERS, False, metrics.squared_sums, decimals=3),
-        "rmse": Metric("RMSE", lambda sums: share(sums).sqrt(), _NUMBERS, False, metrics.squared_sums, decimals=3),
+        "mse": Metric("MSE", share, _NUMBERS, False, _SQUARED, decimals=3),
+        "rmse": Metric("RMSE", lambda sums: share(sums).sqrt(), _NUMBERS, False, _SQUARED, decimals=3),
         "roc_auc": Metric("ROC-AUC", metrics.roc_auc, _LABELS, True, decimals=3),
         "average_precision": Metric("average precision", metrics.average_precision, _LABELS, True, decimals=3),
         # metrics of the benchmark (PATTERN, CLUSTER, ZINC, TSP): they depend on the batch size of the evaluation
@@ -117,7 +120,6 @@ class _Scored:
     """Common part of all tasks: a metric by name, and JSON."""
 
     metric: str
-    _needed: ClassVar[frozenset[str]] = frozenset()  # keys that every version writes
 
     @property
     def metric_facts(self) -> Metric:
@@ -139,15 +141,12 @@ class _Scored:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Reads the values of :meth:`to_json`."""
-        known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
         if "average" in values:  # format of version 0.1
             check_choice("average", values["average"], ("batches", "samples"))
             suffix = BY_BATCH if values["average"] == "batches" else ""
             values = {key: v for key, v in values.items() if key != "average"}
             values["metric"] = f"{values.get('metric')}{suffix}"
-        if set(values) - known or not cls._needed <= set(values):
-            raise OptionError(f"a task with {', '.join(sorted(known))}", ", ".join(sorted(values)), "use these keys")
-        return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+        return read_fields(cls, {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}, "a task")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +181,6 @@ class Task(_Scored):
     target_mean: tuple[float, ...] | None = None
     target_std: tuple[float, ...] | None = None
     label_smoothing: float = 0.0
-    _needed = frozenset(("level", "kind", "out_channels", "loss", "metric"))
 
     def __post_init__(self) -> None:
         check_choice("level", self.level, LEVELS)
@@ -198,21 +196,17 @@ class Task(_Scored):
         if self.classes is not None and len(self.classes) != self.out_channels:
             got = f"{len(self.classes)} names"
             raise OptionError(f"a name for each of {self.out_channels} classes", got, "pass one name per class")
-        self._check_scale()
+        if self.target_mean is not None or self.target_std is not None:
+            mean, std = self.target_mean or (), self.target_std or ()
+            good = self.kind == "regression" and len(mean) == len(std) == self.out_channels
+            if not good or not all(map(math.isfinite, (*mean, *std))) or min(std) <= 0:
+                expected = f"target_mean and target_std of a regression, {self.out_channels} finite numbers each"
+                raise OptionError(expected, f"{mean} and {std}", "pass both, with positive deviations, or neither")
         smoothing = self.label_smoothing
         if not isinstance(smoothing, int | float) or not 0 <= smoothing < 1 or isinstance(smoothing, bool):
             raise OptionError("label_smoothing of at least 0 and below 1", repr(smoothing), "pass for example 0.1")
         if smoothing and self.kind != "classification":
             raise OptionError("a classification task for label_smoothing", f"a {self.kind} task", "omit it")
-
-    def _check_scale(self) -> None:
-        if self.target_mean is None and self.target_std is None:
-            return
-        mean, std = self.target_mean or (), self.target_std or ()
-        good = self.kind == "regression" and len(mean) == len(std) == self.out_channels
-        if not good or not all(map(math.isfinite, (*mean, *std))) or min(std) <= 0:
-            expected = f"target_mean and target_std of a regression, {self.out_channels} finite numbers each"
-            raise OptionError(expected, f"{mean} and {std}", "pass both, with positive deviations, or neither")
 
     def select(self, output: Tensor, batch: PackedBatch, *, masked: bool = False) -> tuple[Tensor, Tensor]:
         """Scores ``[M, out_channels]`` and targets ``[M]`` or ``[M, out_channels]`` of a batch.

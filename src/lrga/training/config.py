@@ -2,9 +2,9 @@
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from lrga.checks import check_choice
 from lrga.data.datasets.spec import dataset_name, spec_of
@@ -13,7 +13,7 @@ from lrga.data.links.walks import EXTREME
 from lrga.data.packed.sampler import check_fanouts
 from lrga.errors import LRGAError, OptionError
 from lrga.io import limits
-from lrga.io.documents import check_fields
+from lrga.io.documents import check_fields, check_keys, read_fields
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.gnn import BLOCKS
 from lrga.models.link import PREDICTORS
@@ -24,16 +24,12 @@ from lrga.nn.layers.lrga import renamed_reading, wiring_of
 from lrga.nn.norm import NORMS
 from lrga.ops.attention import check_normalization
 
-T = TypeVar("T")
 _TESTS = {"above": operator.gt, "of at least": operator.ge, "below": operator.lt, "of at most": operator.le}
 _POSITIVE, _NOT_NEGATIVE, _COUNT = {"above": 0.0}, {"of at least": 0.0}, {"of at least": 1}
 _OPEN = {"above": 0.0, "below": 1.0}
 _SHARE, _PROBABILITY = {"of at least": 0.0, "below": 1.0}, {"of at least": 0.0, "of at most": 1.0}
 _WALK_BIAS = {"of at least": 1 / EXTREME, "of at most": EXTREME}
-PRECISIONS = ("float32", "bf16", "fp16")
 ENGINES = ("auto", "plain", "captured")
-OPTIMIZERS = ("adam", "adamw", "sgd")
-SCHEDULES = ("plateau", "constant", "cosine", "linear", "one_cycle")
 
 
 def _within(default: Any, limits: Mapping[str, float]) -> Any:
@@ -177,9 +173,9 @@ class OptimizerConfig:
             evaluation; 0 keeps the running statistics.
     """
 
-    optimizer: str = _among("adam", OPTIMIZERS)
+    optimizer: str = _among("adam", ("adam", "adamw", "sgd"))
     lr: float = _within(1e-3, _POSITIVE)
-    schedule: str = _among("plateau", SCHEDULES)
+    schedule: str = _among("plateau", ("plateau", "constant", "cosine", "linear", "one_cycle"))
     schedule_per: str = _among("step", ("step", "epoch"))
     warmup_epochs: float = _within(0.0, _NOT_NEGATIVE)
     lr_factor: float = _within(0.5, _OPEN)
@@ -194,7 +190,7 @@ class OptimizerConfig:
     momentum: float = _within(0.9, _SHARE)
     clip_gradient: float | None = _within(None, _POSITIVE)
     weight_average: float | None = _within(None, _OPEN)
-    precision: str = _among("float32", PRECISIONS)
+    precision: str = _among("float32", ("float32", "bf16", "fp16"))
     recalibrate_norm: int = _within(0, _NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
@@ -333,11 +329,6 @@ class TrainingConfig:
         return getattr(getattr(self, SECTION_OF[name]), name, None)
 
     @property
-    def own_metric(self) -> str:
-        """The default metric of a user's own data."""
-        return "accuracy" if self.link is None else "auc"
-
-    @property
     def budget(self) -> str | int | None:
         """The parameter budget of the network; ``None`` for link prediction, where width and depth are given."""
         return self.model.budget if self.link is None else None
@@ -350,7 +341,7 @@ class TrainingConfig:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Reads the values of :meth:`to_json`; errors name unknown and missing keys."""
-        check_keys("configuration", values, cls)
+        check_keys(cls, values, "configuration")
         made: dict[str, Any] = {}
         for name, section in _SECTIONS.items():
             if name not in values:
@@ -423,12 +414,11 @@ def first_difference(
     ours: TrainingConfig, theirs: TrainingConfig, *, ignore: Collection[str] = ()
 ) -> tuple[str, Any, Any] | None:
     """The first option that makes two runs compute different things: its name and both values."""
-    there = {key: value for section in essence(theirs).values() for key, value in section.items()}
-    for section in essence(ours).values():
-        for key, value in section.items():
-            if value != there.get(key) and key not in ignore:
-                return key, value, there.get(key)
-    return None
+    here, there = (
+        {key: value for section in essence(one).values() for key, value in section.items()} for one in (ours, theirs)
+    )
+    different = (key for key, value in here.items() if value != there.get(key) and key not in ignore)
+    return next(((key, here[key], there.get(key)) for key in different), None)
 
 
 # Option names are unique over all sections, so sweeps and the command line do not need section names.
@@ -436,25 +426,6 @@ _SECTIONS: dict[str, Any] = {
     "data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig, "link": LinkConfig,
 }  # fmt: skip
 SECTION_OF: dict[str, str] = {option.name: name for name, section in _SECTIONS.items() for option in fields(section)}
-
-
-def check_keys(what: str, values: Any, cls: type) -> None:
-    """Raises an error if JSON values have unknown keys, or lack a field of a dataclass without default."""
-    needed = {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(cls)}
-    if not isinstance(values, Mapping):
-        raise OptionError(f"{what} as an object with {', '.join(needed)}", repr(values)[:80], "write a JSON object")
-    if unknown := [key for key in values if key not in needed]:
-        got = f"the key {unknown[0]!r}"
-        raise OptionError(f"{what} with keys from {', '.join(needed)}", got, "correct or remove it")
-    if missing := [name for name in needed if needed[name] and name not in values]:
-        raise OptionError(f"{what} with the key {missing[0]!r}", f"keys {', '.join(values) or '(none)'}", "add it")
-
-
-def read_fields(cls: type[T], values: Any, what: str) -> T:
-    """Creates a dataclass object from JSON values; errors name unknown, missing and mistyped keys."""
-    check_keys(what, values, cls)
-    check_fields(cls, values)
-    return cls(**values)
 
 
 def _check_options(section: Any) -> None:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,9 @@ from lrga.data.packed.padded import PaddedBatch
 from lrga.models.gnn import GNN
 from lrga.tasks.running import Scores
 from lrga.tasks.task import Task
+
+if TYPE_CHECKING:
+    from lrga.training.problems.problem import StepLoss
 
 
 def run_model(model: nn.Module, batch: PackedBatch | PaddedBatch) -> Tensor:
@@ -47,11 +50,11 @@ def evaluate(
     *,
     batch_size: int = 128,
     precision: str = "float32",
-    add: Callable[[Scores, Tensor, Tensor], None] | None = None,
+    loss_of: Callable[[Tensor, Tensor], "StepLoss"] | None = None,
 ) -> tuple[float, float]:
     """Loss (mean over batches) and metric of a model in evaluation mode, with the graphs in order.
 
-    ``add`` replaces the accumulation of scores and targets if this process has only a share of each batch.
+    ``loss_of`` replaces the loss of scores and targets if this process has only a share of each batch.
 
     Example:
         >>> import lrga
@@ -69,10 +72,11 @@ def evaluate(
     with in_mode(model, training=False), autocast(graphs.device, precision):
         for batch in graphs.batches(batch_size):
             scores, targets = task.select(run_model(model, batch), batch, masked=masked)
-            if add is not None:
-                add(sums, scores, targets)
-            else:
+            if loss_of is None:
                 sums.add(task.loss_of(scores, targets), scores, targets)
+            else:
+                step = loss_of(scores, targets)
+                sums.add(step.value, *step.scored)
     return sums.means()
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -163,6 +163,9 @@ class WeightAverage:
 
     Evaluation and the saved model use the average; BatchNorm statistics are not averaged.
 
+    Attributes:
+        averages: The averages by name, at fixed memory addresses.
+
     Example:
         >>> model = nn.Linear(1, 1, bias=False)
         >>> _ = nn.init.zeros_(model.weight)
@@ -176,14 +179,13 @@ class WeightAverage:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.names = [name for name, _ in model.named_parameters()]
         self.weights = [parameter.detach() for parameter in model.parameters()]
-        self.averages = [weight.clone() for weight in self.weights]
+        self.averages = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
     @torch.no_grad()
     def update(self) -> None:
         """Call after every step of the optimiser."""
-        torch._foreach_lerp_(self.averages, self.weights, 1.0 - self.decay)
+        torch._foreach_lerp_([*self.averages.values()], self.weights, 1.0 - self.decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -196,16 +198,6 @@ class WeightAverage:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        held = [weight.clone() for weight in self.weights]
-        torch._foreach_copy_(self.weights, self.averages)
-        torch._foreach_copy_(self.averages, held)
-
-    def state(self) -> dict[str, Tensor]:
-        """The averages by name."""
-        return dict(zip(self.names, self.averages, strict=True))
-
-    @torch.no_grad()
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Restores a :meth:`state`."""
-        for name, average in zip(self.names, self.averages, strict=True):
-            average.copy_(state[name])
+        held, averages = [weight.clone() for weight in self.weights], [*self.averages.values()]
+        torch._foreach_copy_(self.weights, averages)
+        torch._foreach_copy_(averages, held)

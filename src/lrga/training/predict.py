@@ -66,7 +66,7 @@ class Predictor:
         name, _, split = str(source).partition("/")
         dataset, trained_on = dataset_name(name), False
         if dataset is None or spec_of(dataset).links:
-            graphs = self.by_name(load_inputs(source), str(source))
+            graphs = load_inputs(source)
         else:
             split = split or "test"
             if split not in SPLITS:
@@ -77,30 +77,40 @@ class Predictor:
                 data = replace(data, name=dataset, source=None, options={})
             data = data_from_file(data, self.folder, trust=trust, root=root)
             graphs = load(dataset, data.root, source=data.source, **data.options)[split]
-        check_fit(graphs, self.architecture, str(source), trained_on=trained_on)
+        return self.fitted(graphs, str(source), trained_on=trained_on)
+
+    def fitted(self, graphs: PackedGraphs, source: str, *, trained_on: bool = False) -> PackedGraphs:
+        """The graphs with their feature columns in the order of training, by name.
+
+        Graphs without the features that the model was trained on are an error. Edges without features are allowed for
+        the data set that it was ``trained_on``, where they are ones too.
+        """
+        if len(graphs) == 0:
+            raise DataError(f"graphs in {source}", "none", "pass at least one graph")
+        for level, name, encoder, channels in _inputs(self.architecture):
+            graphs = self._in_order(graphs, level, name, source)
+            values = getattr(graphs, name)
+            if level == "node" or values is not None or not trained_on:
+                _check_features(f"({name}) in {source}", level, values, encoder, channels)
         return graphs
 
-    def by_name(self, graphs: PackedGraphs, source: str) -> PackedGraphs:
-        """Reorders the feature columns of the graphs to the order of training, by name."""
-        for level, name, _, _ in _inputs(self.architecture):
-            found = graphs.meta.get(f"{level}_names")
-            wanted = None if self.features is None else self.features.get(level)
-            if found == wanted:
-                continue
-            if found is None or wanted is None:
-                side = "of the run" if wanted is None else f"in {source}"
-                note = f"the names of the {level} features {side} are unknown: columns are matched by position"
-                graphs.meta["notes"] = [*graphs.meta.get("notes", []), note]
-                continue
-            missing, unknown = ([n for n in a if n not in b] for a, b in ((wanted, found), (found, wanted)))
-            if missing or unknown:
-                got = [f"without {', '.join(missing)}"] * bool(missing) + [f"with {', '.join(unknown)}"] * bool(unknown)
-                expected = f"the {level} features {', '.join(wanted) or '(none)'} in {source}"
-                raise DataError(expected, f"columns {' and '.join(got)}", "name the columns as in training")
-            column = graphs.columns[name]
-            values = column.values[:, [found.index(n) for n in wanted]].contiguous()
-            graphs = graphs.with_column(name, replace(column, values=values))
-        return graphs
+    def _in_order(self, graphs: PackedGraphs, level: str, name: str, source: str) -> PackedGraphs:
+        found, wanted = graphs.meta.get(f"{level}_names"), (self.features or {}).get(level)
+        if found == wanted:
+            return graphs
+        if found is None or wanted is None:
+            side = "of the run" if wanted is None else f"in {source}"
+            note = f"the names of the {level} features {side} are unknown: columns are matched by position"
+            graphs.meta["notes"] = [*graphs.meta.get("notes", []), note]
+            return graphs
+        missing, unknown = ([n for n in a if n not in b] for a, b in ((wanted, found), (found, wanted)))
+        if missing or unknown:
+            got = [f"without {', '.join(missing)}"] * bool(missing) + [f"with {', '.join(unknown)}"] * bool(unknown)
+            expected = f"the {level} features {', '.join(wanted) or '(none)'} in {source}"
+            raise DataError(expected, f"columns {' and '.join(got)}", "name the columns as in training")
+        column = graphs.columns[name]
+        values = column.values[:, [found.index(n) for n in wanted]].contiguous()
+        return graphs.with_column(name, replace(column, values=values))
 
     def header(self) -> list[str]:
         """Column names of :meth:`rows`."""
@@ -141,18 +151,15 @@ class Predictor:
             values = [[f"{s:.6g}" for s in row] for row in output.sigmoid().tolist()]
         else:
             scales = zip(self.task.target_mean or (), self.task.target_std or (), strict=True)
-            digits = [_digits(*scale) for scale in scales] or [7] * self.task.out_channels
+            # 7 digits for the difference from the mean, which may be much larger
+            digits = [min(17, 7 + max(0, math.ceil(math.log10(max(abs(m), std) / std)))) for m, std in scales]
+            digits = digits or [7] * self.task.out_channels
             values = [[f"{v:.{n}g}" for v, n in zip(row, digits, strict=True)] for row in output.tolist()]
         for ids, row in zip(_ids(graphs, batch, first, self.task.level), values, strict=True):
             yield [*ids, *row]
 
     def _classes(self) -> list[str]:
         return list(self.task.classes or (str(i) for i in range(self.task.out_channels)))
-
-
-def _digits(mean: float, std: float) -> int:
-    """Digits of a prediction: 7 for its difference from the mean, which may be much larger."""
-    return min(17, 7 + max(0, math.ceil(math.log10(max(abs(mean), std) / std))))
 
 
 def write_table(
@@ -197,19 +204,6 @@ def _escaped(value: Any) -> Any:
     return value
 
 
-def check_fit(graphs: PackedGraphs, model: Architecture, source: str, *, trained_on: bool = False) -> None:
-    """Raises an error if graphs do not have the features that the model was trained on.
-
-    Edges without features are allowed for the data set that it was ``trained_on``, where they are ones too.
-    """
-    if len(graphs) == 0:
-        raise DataError(f"graphs in {source}", "none", "pass at least one graph")
-    for level, name, encoder, channels in _inputs(model):
-        values = getattr(graphs, name)
-        if level == "node" or values is not None or not trained_on:
-            _check_features(name, level, values, encoder, channels, source)
-
-
 def _inputs(model: Architecture) -> Iterator[tuple[str, str, str, int | list[int]]]:
     """Level, column, encoder and width of the features that the model reads."""
     if not model.random_features:
@@ -219,8 +213,8 @@ def _inputs(model: Architecture) -> Iterator[tuple[str, str, str, int | list[int
 
 
 def _check_features(
-    name: str, level: str, values: Tensor | None, encoder: str, channels: int | list[int], source: str
-) -> None:
+    where: str, level: str, values: Tensor | None, encoder: str, channels: int | list[int]
+) -> None:  # fmt: skip
     remedy = "use graphs with the features that the model was trained on"
     if isinstance(channels, list):
         sizes, wanted = channels, f"{len(channels)} types for each {level}, below {', '.join(map(str, channels))},"
@@ -228,7 +222,7 @@ def _check_features(
         sizes, wanted = [channels], f"{level} types 0 to {channels - 1}"
     else:
         sizes, wanted = [], f"{channels} numbers for each {level}"
-    wanted += f" ({name}) in {source}"
+    wanted += f" {where}"
     if values is None:
         raise DataError(wanted, "none", remedy)
     columns = values.shape[1:].numel()

@@ -15,16 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from lrga.errors import (
-    CheckpointError,
-    ChecksumError,
-    DataMissingError,
-    DTypeError,
-    MissingDependencyError,
-    OptionError,
-)
+from lrga.errors import CheckpointError, ChecksumError, DataMissingError, DTypeError, OptionError, optional_module
 from lrga.io.documents import read_json, write_json
 from lrga.io.files import sha256_of
+from lrga.io.limits import first_line
 from lrga.io.safetensors import load_tensors, save_tensors
 from lrga.models.budget import checked_size
 from lrga.models.embeddings import DeepWalk, MatrixFactorization, Node2Vec
@@ -74,8 +68,13 @@ def save_pretrained(model: nn.Module, folder: str | Path, *, record: Mapping[str
 
 def write_network(model: nn.Module, kind: str, folder: Path, record: Mapping[str, Any] | None = None) -> Path:
     """:func:`save_pretrained` for a model of class ``kind`` in :data:`NETWORKS`."""
-    config = {"format": FORMAT, "lrga": __version__, "class": kind, "arguments": _arguments(model)}
-    _check_as_built(model, config)
+    config: dict[str, Any] = {"format": FORMAT, "lrga": __version__, "class": kind, "arguments": _arguments(model)}
+    with torch.device("meta"):
+        twin = _build(NETWORKS[kind], config["arguments"])
+    found, built = ({(name, tensor.shape) for name, tensor in net.state_dict().items()} for net in (model, twin))
+    if odd := sorted(found ^ built):  # changed after construction, e.g. by augment: it could not be rebuilt
+        remedy = "save the weights of a modified model with safetensors.torch.save_model(model, path)"
+        raise OptionError(f"an unmodified {kind}", f"a change of {odd[0][0]}", remedy)
     if isinstance(model, GNN) and model.output_mean is not None and model.output_std is not None:
         config["output_scale"] = {"mean": model.output_mean.tolist(), "std": model.output_std.tolist()}
     save_tensors(folder / WEIGHTS, model.state_dict(), metadata={"format": "pt"})
@@ -168,18 +167,13 @@ def _folder(source: str | Path) -> Path:
 
 
 def _download(source: str) -> Path:
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        remedy = "pip install 'lrga[hub]'"
-        raise MissingDependencyError(f"the package huggingface_hub, for {source}", str(error), remedy) from error
+    snapshot_download = optional_module("huggingface_hub", f"for {source}", "hub").snapshot_download
     name, _, revision = source.removeprefix(HUB).partition("@")
     try:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=[CONFIG, WEIGHTS]))
     except (OSError, ValueError) as error:
         remedy = "check the name and the connection, or download the two files and pass their folder"
-        got = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataMissingError(f"the model {source}", got, remedy) from error
+        raise DataMissingError(f"the model {source}", first_line(error), remedy) from error
 
 
 def _arguments(model: nn.Module) -> dict[str, Any]:
@@ -199,13 +193,3 @@ def _build(network: type[nn.Module], arguments: Mapping[str, Any]) -> nn.Module:
     if issubclass(network, LinkModel):
         made |= {"gnn": LinkGNN(**made["gnn"]), "predictor": LinkPredictor(**made["predictor"])}
     return network(**made)
-
-
-def _check_as_built(model: nn.Module, config: Mapping[str, Any]) -> None:
-    """Raises an error if a model was changed after construction, e.g. by ``augment``: it could not be rebuilt."""
-    with torch.device("meta"):
-        twin = _build(NETWORKS[config["class"]], config["arguments"])
-    found, built = ({(name, tensor.shape) for name, tensor in net.state_dict().items()} for net in (model, twin))
-    if odd := sorted(found ^ built):
-        remedy = "save the weights of a modified model with safetensors.torch.save_model(model, path)"
-        raise OptionError(f"an unmodified {config['class']}", f"a change of {odd[0][0]}", remedy)

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,7 +23,6 @@ from lrga.training.problems.problem import Problem
 if TYPE_CHECKING:
     from lrga.training.capture.engine import Engine
 
-_PAIR = ("loss", "metric")  # values of a split after an epoch
 RECORDED = tuple(option.name for option in fields(EpochRecord))  # names of values that every epoch records
 
 
@@ -150,12 +148,8 @@ class Trainer:
 
     def weights(self) -> dict[str, Tensor]:
         """The model's state dict for evaluation: with averaged weights if enabled, complete on every rank."""
-        parameters = dict(self.model.named_parameters())
         with nullcontext() if self.average is None else self.average.applied():
-            return {
-                name: (self.problem.gather(parameters[name], value) if name in parameters else value).clone()
-                for name, value in self.model.state_dict().items()
-            }
+            return {name: value.clone() for name, value in self.problem.gather_all(self.model.state_dict()).items()}
 
     def fit(self) -> str:
         """Trains from the current position; returns why training ended or paused."""
@@ -184,23 +178,26 @@ class Trainer:
             self.guard.begin()
             self.model.train()
             self._mark = time.perf_counter()
-            for step in self._work():
+            step: Callable[[Any], None] = self.step
+            if self.engine is None:
+                batches = self.problem.epoch_batches(self.epoch, self.batch)
+            else:
+                batches, step = self.engine.rest_of_epoch(), self.engine.step
+            for batch in batches:
                 if (why := self.checkpointer.pause(self)) is not None:
                     self.guard.check_now()
                     self.checkpointer.save(self)
                     return why
-                step()
+                step(batch)
                 self._clock()
-                self._report_step()
+                epoch, done, total = self.epoch + 1, self.batch, self.problem.batches
+                if not self.problem.is_evaluated:  # the whole stage counts as epoch 0
+                    epoch, done = 0, self.epoch * total + done
+                    total *= self.problem.options.max_epochs
+                self.notify("on_batch_end", epoch, done, total)
                 yield
             self._end_epoch()
         return None
-
-    def _work(self) -> Iterator[Callable[[], None]]:
-        """The remaining steps of this epoch."""
-        if self.engine is not None:
-            return (partial(self.engine.step, work) for work in self.engine.rest_of_epoch())
-        return (partial(self.step, batch) for batch in self.problem.epoch_batches(self.epoch, self.batch))
 
     def step(self, batch: Any) -> None:
         """Runs one training step on a batch."""
@@ -230,13 +227,6 @@ class Trainer:
         self.batch, self.rate = self.batch + 1, self.lr
         self.schedule.step()
 
-    def _report_step(self) -> None:
-        batches, epochs = self.problem.batches, self.problem.options.max_epochs
-        if self.problem.is_evaluated:
-            self.notify("on_batch_end", self.epoch + 1, self.batch, batches)
-        else:
-            self.notify("on_batch_end", 0, self.epoch * batches + self.batch, epochs * batches)
-
     def _end_epoch(self) -> None:
         if not self.problem.is_evaluated:
             self.epoch, self.batch = self.epoch + 1, 0
@@ -254,9 +244,8 @@ class Trainer:
         self.last = EpochRecord(
             epoch=self.epoch + 1,
             lr=self.rate,
-            **{
-                f"{split}_{what}": value for split, own in found.items() for what, value in zip(_PAIR, own, strict=True)
-            },
+            **{f"{split}_loss": loss for split, (loss, _) in found.items()},
+            **{f"{split}_metric": metric for split, (_, metric) in found.items()},
             seconds=round(self.epoch_seconds, 3),
             elapsed=round(self.seconds, 3),
             numbers=self._numbers,

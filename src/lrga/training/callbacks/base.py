@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lrga.errors import OptionError
-from lrga.io.documents import is_number
+from lrga.io.documents import is_number, read_fields
 from lrga.tasks.task import LinkTask, Task
-from lrga.training.config import TrainingConfig, read_fields
+from lrga.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from lrga.training.trainer import Trainer

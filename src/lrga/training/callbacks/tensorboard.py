@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from lrga.errors import MissingDependencyError
+from lrga.errors import optional_module
 from lrga.training.callbacks.base import Callback, EpochRecord, RunFacts
 
 
@@ -16,11 +16,13 @@ class TensorBoardLog(Callback):
     def __init__(self) -> None:
         self._writer: Any = None
         self._metric = ""
-        _writer_class()  # reports a missing package before training starts
+        optional_module("tensorboard", "to log curves", "tensorboard")  # before training starts
 
     def on_start(self, facts: RunFacts) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
         folder = (facts.folder or Path("runs")) / "tensorboard"
-        self._writer = _writer_class()(log_dir=str(folder), purge_step=facts.epoch + 1)
+        self._writer = SummaryWriter(log_dir=str(folder), purge_step=facts.epoch + 1)
         self._metric = facts.task.metric
 
     def on_epoch_end(self, record: EpochRecord) -> None:
@@ -35,13 +37,3 @@ class TensorBoardLog(Callback):
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-
-
-def _writer_class() -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise MissingDependencyError(
-            "the package tensorboard", str(error), "install it with: pip install 'lrga[tensorboard]'"
-        ) from error
-    return SummaryWriter

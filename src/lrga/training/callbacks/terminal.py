@@ -26,18 +26,6 @@ def time_left(done: int, total: int, seconds: float) -> str:
     return f"at most {timedelta(seconds=round(seconds / done * (total - done)))} left"
 
 
-def epoch_line(record: EpochRecord, facts: RunFacts) -> str:
-    """One epoch in words, with the time left."""
-    left = time_left(record.epoch, facts.config.optimizer.max_epochs, record.elapsed)
-    metric = facts.task.metric_facts
-    kind, loss = number_format(record.val_metric, metric.decimals), number_format(record.train_loss, 4)
-    return (
-        f"epoch {record.epoch}/{facts.config.optimizer.max_epochs}  loss {record.train_loss:{loss}}, "
-        f"val {record.val_loss:{loss}}  {metric.name}: val {record.val_metric:{kind}}, test {record.test_metric:{kind}}"
-        f"  lr {record.lr:.1e}  {record.seconds:.1f} s  {left}"
-    )
-
-
 class ProgressDisplay(Callback):
     """Prints a line per epoch, at most every two seconds, always for the first and last. Lines begin with ``label``."""
 
@@ -84,9 +72,15 @@ class ProgressDisplay(Callback):
 
     def _print_epoch(self) -> None:
         record, facts = self._unprinted, self._facts
-        if record is not None and facts is not None:
-            self._print(epoch_line(record, facts))
-            self._unprinted = None
+        if record is None or facts is None:
+            return
+        self._unprinted, epochs, metric = None, facts.config.optimizer.max_epochs, facts.task.metric_facts
+        kind, loss = number_format(record.val_metric, metric.decimals), number_format(record.train_loss, 4)
+        self._print(
+            f"epoch {record.epoch}/{epochs}  loss {record.train_loss:{loss}}, val {record.val_loss:{loss}}  "
+            f"{metric.name}: val {record.val_metric:{kind}}, test {record.test_metric:{kind}}  lr {record.lr:.1e}  "
+            f"{record.seconds:.1f} s  {time_left(record.epoch, epochs, record.elapsed)}"
+        )
 
     def _print(self, text: str, *, stays: bool = True) -> None:
         begin, end = (_ERASE, "\n" if stays else "") if self._moves else ("", "\n")

@@ -8,7 +8,6 @@ that are replayed concurrently, or that live longer than others, must therefore 
 (:func:`recording_stream`): with a shared workspace, products could wait for each other's counters forever.
 """
 
-import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from lrga.errors import LRGAError
+from lrga.io.limits import first_line
 from lrga.training.determinism import random_states, restore_random_states
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class Engine(ABC):
     def captured(self, step: Callable[[], Any], *touched: Tensor) -> Captured:
         """Captures a step that changes the model, the optimiser and the tensors ``touched``."""
         average = self.trainer.average
-        others = [*touched, *([] if average is None else average.averages)]
+        others = [*touched, *([] if average is None else average.averages.values())]
         snapshot = partial(snapshot_of, self.trainer, others, self._generators)
         return Captured(step, self._stream, snapshot=snapshot, pool=self._pool, generators=self._generators)
 
@@ -238,7 +238,7 @@ def start_engine(trainer: "Trainer") -> Engine | None:
                 return engine
         except (RuntimeError, TypeError, LRGAError, NotImplementedError, AssertionError) as error:
             # The plain loop can run steps that cannot be captured; real errors are raised there too.
-            reason = f"the step cannot be captured: {_first_line(error)}"
+            reason = f"the step cannot be captured: {type(error).__name__}: {first_line(error)}"
     if trainer.device.type == "cuda":
         torch.cuda.synchronize(trainer.device)
     if trainer.choice == "captured" or trainer.device.type == "cuda":
@@ -259,8 +259,3 @@ def why_plain(trainer: "Trainer") -> str | None:
         if isinstance(source, torch.Generator) and source.device.type != trainer.device.type:
             return f"{name or 'the model'} draws random numbers on the {source.device.type.upper()}"
     return trainer.problem.why_not_captured()
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else inspect.getdoc(error) or ''}"[:200]

@@ -10,28 +10,29 @@ from torch import nn
 from lrga.data.datasets.spec import Inputs
 from lrga.data.links.data import LinkData
 from lrga.errors import CheckpointError, OptionError
+from lrga.io.documents import check_keys, read_fields
 from lrga.models.budget import check_layers, checked_size, solve_width
 from lrga.models.embeddings import EMBEDDINGS, MatrixFactorization
 from lrga.models.gnn import GNN
 from lrga.models.link import LinkGNN, LinkModel, LinkPredictor, LinkSet
 from lrga.models.zoo import budget_of, published_shape
 from lrga.nn.layers.lrga import renamed_reading
-from lrga.training.config import ModelConfig, TrainingConfig, check_keys, read_fields
+from lrga.training.config import ModelConfig, TrainingConfig
 
-_OF_MODEL = (
-    "attention_heads", "preset", "wiring", "dropout", "residual", "batch_norm", "readout", "encoding", "block", "norm",
-    "attention_dropout", "random_features", "resample_features", "backend", "normalize", "qk_norm", "gate",
-)  # fmt: skip
 _OF_ATTENTION = ("normalize", "qk_norm", "gate")
-_OF_LINK = (
-    "skip", "predictor", "predictor_layers", "predictor_residual", "linear_layers", "input_residual", "orthogonal",
-)  # fmt: skip
 
 
 class SavedNetwork:
     """Description of a network that can be saved and rebuilt."""
 
     num_layers: int
+
+    @classmethod
+    def of(cls, *sections: Any, **values: Any) -> Self:
+        """The network with these values, and the options of the sections of a configuration that have its names."""
+        names = {f.name for f in fields(cls)} - set(values)  # type: ignore[arg-type]
+        options = {name: getattr(section, name) for section in sections for name in names if hasattr(section, name)}
+        return cls(**options, **values)
 
     def build(self) -> nn.Module:
         """The network, its weights drawn from PyTorch's random state."""
@@ -50,7 +51,7 @@ class SavedNetwork:
         """Reads the values of :meth:`to_json`."""
         values, what = renamed_reading(values), "the arguments of the network"
         try:
-            check_keys(what, values, cls)
+            check_keys(cls, values, what)
         except OptionError as error:
             remedy = "open the run with the version of lrga that wrote it (environment.json)"
             raise CheckpointError(error.expected, error.got, remedy) from error
@@ -201,8 +202,8 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
     layers = model.layers or (shape.layers if shape else 4 if label == "100K" else 8)
     heads = model.heads or (shape.heads if shape else 4 if model.model == "gat" else 1)
     check_layers(layers)
-    made = Architecture(
-        **{name: getattr(model, name) for name in _OF_MODEL},
+    made = Architecture.of(
+        model,
         in_channels=_as_json(inputs.in_channels),
         hidden_channels=model.hidden or (shape.hidden if shape else heads),
         out_channels=inputs.out_channels,
@@ -242,9 +243,9 @@ def resolve_link(config: TrainingConfig, data: LinkData | None = None) -> LinkAr
     if link.orthogonal and facts.num_features is not None:
         got = f"orthogonal for {config.data.name}, whose nodes have features"
         raise OptionError("orthogonal only for learned node vectors", got, "omit it")
-    return LinkArchitecture(
-        **{name: getattr(model, name) for name in ("attention_heads", "dropout", "backend", *_OF_ATTENTION)},
-        **{name: getattr(link, name) for name in _OF_LINK},
+    return LinkArchitecture.of(
+        model,
+        link,
         conv=model.model,
         num_nodes=facts.num_nodes,
         num_features=facts.num_features,

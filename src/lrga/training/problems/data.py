@@ -282,7 +282,13 @@ def load_training_data(data: DataConfig, run: RunConfig | None = None, given: Gi
 def _find(data: DataConfig, given: Given) -> TrainingData:
     dataset = dataset_name(data.name)
     if dataset is not None and not isinstance(given, OwnData):
-        splits = load(dataset, data.root, source=data.source, **data.options) if given is None else _packed(given)
+        given = load(dataset, data.root, source=data.source, **data.options) if given is None else given
+        if missing := [split for split in SPLITS if split not in given]:
+            raise DataError("graphs for train, val and test", f"none for {', '.join(missing)}", "pass all three")
+        splits = {
+            split: part if isinstance(part := given[split], PackedGraphs) else PackedGraphs.from_data_list(list(part))
+            for split in SPLITS
+        }
         return TrainingData(splits, task_of(dataset), spec_of(dataset).inputs, dataset)
     if given is None and ":" not in data.name and not Path(data.name).expanduser().exists():
         raise DataMissingError(
@@ -294,15 +300,6 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
     names = {"node": own.node_names, "edge": own.edge_names}
     features = {level: list(columns) for level, columns in names.items() if columns is not None}
     return TrainingData(own.splits, task_of_custom(own), inputs_of_custom(own), None, features, own.notes)
-
-
-def _packed(given: Any) -> dict[str, PackedGraphs]:
-    if missing := [split for split in SPLITS if split not in given]:
-        raise DataError("graphs for train, val and test", f"none for {', '.join(missing)}", "pass all three")
-    return {
-        split: part if isinstance(part := given[split], PackedGraphs) else PackedGraphs.from_data_list(list(part))
-        for split in SPLITS
-    }
 
 
 def load_own(data: DataConfig, given: Given = None) -> OwnData:

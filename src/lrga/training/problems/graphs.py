@@ -71,7 +71,9 @@ class GraphProblem(Problem):
         return itertools.islice(batches, first, None)
 
     def step_loss(self, batch: PackedBatch, epoch: int, number: int) -> StepLoss:
-        scores, targets = self.task.select(run_model(self.model, batch), batch, masked=self.masked)
+        return self._loss_of(*self.task.select(run_model(self.model, batch), batch, masked=self.masked))
+
+    def _loss_of(self, scores: Tensor, targets: Tensor) -> StepLoss:
         loss = self.task.loss_of(scores, targets)
         return StepLoss(loss, loss.detach(), (scores, targets))
 
@@ -91,9 +93,9 @@ class GraphProblem(Problem):
             found[split] = self._evaluate(split) if engine is None else engine.evaluate(split)
         return found
 
-    def _evaluate(self, split: str, **options: Any) -> tuple[float, float]:
-        options |= {"batch_size": self.eval_size, "precision": self.options.precision}
-        return evaluate(self.model, self.splits[split], self.task, **options)
+    def _evaluate(self, split: str) -> tuple[float, float]:
+        options: Any = {"batch_size": self.eval_size, "precision": self.options.precision}
+        return evaluate(self.model, self.splits[split], self.task, loss_of=self._loss_of, **options)
 
     def why_not_captured(self) -> str | None:
         if any("forward" in vars(module) for module in self.model.modules()):
@@ -182,26 +184,18 @@ class ParallelGraphProblem(GraphProblem):
     def step_loss(self, batch: PackedBatch, epoch: int, number: int) -> StepLoss:
         # Noise differs between ranks and is determined by the position in the run, so no random state needs saving.
         torch.manual_seed(step_seed(self.seed, epoch, number, rank_of()))
-        scores, targets = self.task.select(run_model(self.model, batch), batch, masked=self.masked)
+        return super().step_loss(batch, epoch, number)
+
+    def _loss_of(self, scores: Tensor, targets: Tensor) -> StepLoss:
         share = share_of_loss(self.task, scores, targets)
-        return StepLoss(share, reduce_(share.detach().clone(), "loss"), _gathered(scores, targets))
+        value = reduce_(share.detach().clone(), "loss")
+        return StepLoss(share, value, (gather_ragged(scores.detach(), "scores"), gather_ragged(targets, "scores")))
 
     def reduce_gradients(self) -> None:
         reduce_gradients(self.model)
 
-    def _evaluate(self, split: str, **options: Any) -> tuple[float, float]:
-        def add(sums: Scores, scores: Tensor, targets: Tensor) -> None:
-            loss = reduce_(share_of_loss(self.task, scores, targets), "loss")
-            sums.add(loss, *_gathered(scores, targets))
-
-        return super()._evaluate(split, add=add)
-
     def why_not_captured(self) -> str | None:
         return "several processes train"
-
-
-def _gathered(scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    return gather_ragged(scores.detach(), "scores"), gather_ragged(targets, "scores")
 
 
 class Shares:

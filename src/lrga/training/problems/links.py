@@ -68,7 +68,11 @@ class Messages:
             edges = graph.layout.edge_index
             if graph.weight is None:
                 edges, _ = EdgeLayout.from_edge_index(edges[:, edges[0] != edges[1]], graph.layout.num_nodes)
-        if conv == "gcn" and isinstance(edges, EdgeLayout) and (_is_dense(edges) if dense is None else dense):
+        if dense is None and isinstance(edges, EdgeLayout):
+            pairs = edges.num_nodes**2
+            is_small = pairs <= PAIRS_PER_EDGE * edges.num_edges and 4 * pairs <= MATRIX_BYTES
+            dense = edges.source.is_cuda and is_small
+        if conv == "gcn" and isinstance(edges, EdgeLayout) and dense:
             weights = torch.ones(edges.num_edges, device=edges.device) if graph.weight is None else graph.weight
             matrix = weights.new_zeros(edges.num_nodes, edges.num_nodes)
             return cls(data.x, matrix.index_put_((edges.target, edges.source), weights, accumulate=True), None)
@@ -99,11 +103,6 @@ class Messages:
     def encode(self, model: LinkNetwork) -> Tensor:
         """Node features ``[N, D]``."""
         return model.encode(self.x, self.edges, self.weight)
-
-
-def _is_dense(layout: EdgeLayout) -> bool:
-    pairs = layout.num_nodes**2
-    return layout.source.is_cuda and pairs <= PAIRS_PER_EDGE * layout.num_edges and 4 * pairs <= MATRIX_BYTES
 
 
 class LinkProblem(Problem):

@@ -1,7 +1,7 @@
 """The part of a stage that depends on the problem; the loop is :class:`~lrga.training.trainer.Trainer`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -117,6 +117,11 @@ class Problem(ABC):
         """Scales the gradients of each group down to a norm of at most ``limit``."""
         for group in self.parameter_groups():
             nn.utils.clip_grad_norm_(group, limit)
+
+    def gather_all(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The complete tensors of a state dict of the model, or of a part of it."""
+        parameters = dict(self.model.named_parameters())
+        return {k: self.gather(parameters[k], v) if k in parameters else v for k, v in values.items()}
 
     def gather(self, parameter: nn.Parameter, value: Tensor) -> Tensor:
         """The complete tensor of a parameter (value or moment) from this process's part."""

@@ -38,12 +38,13 @@ def protocol_config(name: str, data_options: Mapping[str, Any], given: Mapping[s
     """The configuration of a run on the data ``name``: given options, and the protocol of the data for the others."""
     dataset = dataset_name(name)
     is_link = data_options.get("task") == "link" if dataset is None else spec_of(dataset).links
-    return (_link_config if is_link else _graph_config)(dataset, name, data_options, given)
-
-
-def _graph_config(
-    dataset: str | None, name: str, data_options: Mapping[str, Any], given: Mapping[str, Any]
-) -> TrainingConfig:
+    if is_link:
+        if dataset is not None:  # its task is "link" anyway
+            data_options = {key: v for key, v in data_options.items() if (key, v) != ("task", "link")}
+        base = TrainingConfig(data=DataConfig(name=name, options=data_options), link=LinkConfig())
+        convolution = base.changed(model=given.get("model", base.model.model)).model.model
+        read = {key: value for key, value in given.items() if key not in idle_options(given, convolution)}
+        return base.changed(**(link_protocol(dataset, convolution, lrga=given.get("lrga")) | read))
     config = TrainingConfig(data=DataConfig(name=name, options=data_options)).changed(**given)
     schedule = OptimizerConfig(batch_size=OWN_BATCH_SIZE)
     if dataset is not None:
@@ -57,17 +58,6 @@ def _graph_config(
     if config.optimizer.fanouts is not None:
         schedule = replace(schedule, batch_size=SEED_NODES)
     return replace(config, optimizer=schedule).changed(**given)
-
-
-def _link_config(
-    dataset: str | None, name: str, data_options: Mapping[str, Any], given: Mapping[str, Any]
-) -> TrainingConfig:
-    if dataset is not None:  # its task is "link" anyway
-        data_options = {key: v for key, v in data_options.items() if (key, v) != ("task", "link")}
-    base = TrainingConfig(data=DataConfig(name=name, options=data_options), link=LinkConfig())
-    model = base.changed(model=given.get("model", base.model.model)).model.model
-    read = {key: value for key, value in given.items() if key not in idle_options(given, model)}
-    return base.changed(**(link_protocol(dataset, model, lrga=given.get("lrga")) | read))
 
 
 def benchmark_schedule(

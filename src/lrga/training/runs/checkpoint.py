@@ -143,8 +143,7 @@ def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str,
 
     Tensors are not copied. If several processes share a model, all must call this function; each gets the whole state.
     """
-    problem, parameters = trainer.problem, dict(trainer.model.named_parameters())
-    optimizer = trainer.optimizer.state_dict()
+    problem, optimizer = trainer.problem, trainer.optimizer.state_dict()
     trained = _trained(trainer)
     training = {
         f"optimizer.{index}.{key}": problem.gather(trained[index], value)
@@ -152,13 +151,9 @@ def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str,
         for key, value in entry.items()
     }
     training |= {f"random.{name}": value for name, value in random_states(trainer.device).items()}
-    model = trainer.model.state_dict()
-    parts = {
-        "model": {k: problem.gather(parameters[k], v) if k in parameters else v for k, v in model.items()},
-        "training": training,
-    }
+    parts = {"model": problem.gather_all(trainer.model.state_dict()), "training": training}
     if trainer.average is not None:
-        parts["average"] = {k: problem.gather(parameters[k], v) for k, v in trainer.average.state().items()}
+        parts["average"] = problem.gather_all(trainer.average.averages)
     if trainer.best is not None:
         parts["best"] = trainer.best.weights
     return parts, {
@@ -173,18 +168,14 @@ def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str,
     }
 
 
+@damage_explained("a checkpoint that fits this run")
 def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
     """Restores a trainer from a :func:`capture`; a state that does not fit raises an error."""
+    from lrga.training.trainer import Best
+
     if "stage" not in state:
         remedy = "finish it with lrga 0.1, or train again in another folder"
         raise CheckpointError("a checkpoint of this version of lrga", "a checkpoint of version 0.1", remedy)
-    with damage_explained("a checkpoint that fits this run"):
-        _restore(trainer, parts, state)
-
-
-def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> None:
-    from lrga.training.trainer import Best
-
     stage = [problem.name for problem in trainer.stages].index(state["stage"])
     if stage != trainer.stage:
         trainer.start_stage(stage)
@@ -206,7 +197,8 @@ def _restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[st
     trainer.schedule.restore(state["schedule"])
     trainer.scaler.load_state_dict(state["scaler"])
     if trainer.average is not None:
-        trainer.average.restore({k: problem.take(parameters[k], v) for k, v in parts["average"].items()})
+        for name, average in trainer.average.averages.items():
+            average.copy_(problem.take(parameters[name], parts["average"][name]))
     for name in _PLACE:
         setattr(trainer, name, state[name])
     problem.sums.restore(state["sums"])

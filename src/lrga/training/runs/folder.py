@@ -101,10 +101,9 @@ class RunFolder:
         values = read_json(self.path / "config.json")
         with damage_explained(f"{self.path / 'config.json'}"):
             config = TrainingConfig.from_json(values)
-        if dataset_name(config.data.name) is None and "standardize_targets" not in values.get("run", {}):
-            path = self.path / "model.json"
-            if dict(unsealed(read_json(path), path).get("task", {})).get("kind") == "regression":
-                return config.changed(standardize_targets=False)  # version 0.1 did not standardise targets
+        old = dataset_name(config.data.name) is None and "standardize_targets" not in values.get("run", {})
+        if old and dict(self._read("model.json").get("task", {})).get("kind") == "regression":
+            return config.changed(standardize_targets=False)  # version 0.1 did not standardise targets
         return config
 
     def continue_with(self, config: TrainingConfig) -> None:
@@ -124,7 +123,7 @@ class RunFolder:
         """The network, the task and the fingerprint of the data; raises an error if ``config.json`` was changed."""
         path, config = self.path / "model.json", self.config()
         with damage_explained(f"{path}"):
-            facts = unsealed(read_json(path), path)
+            facts = self._read("model.json")
             begun = TrainingConfig.from_json(facts["config"]) if "config" in facts else config
             if (found := first_difference(config, begun, ignore=("max_epochs",))) is not None:
                 key, now, then = found  # continue_with may change max_epochs
@@ -135,9 +134,12 @@ class RunFolder:
 
     def features(self) -> dict[str, list[str]] | None:
         """``"node"`` and ``"edge"`` → names of the feature columns; ``None`` in runs of older versions."""
-        path = self.path / "model.json"
-        features: dict[str, list[str]] | None = unsealed(read_json(path), path).get("features")
+        features: dict[str, list[str]] | None = self._read("model.json").get("features")
         return features
+
+    def _read(self, name: str) -> dict[str, Any]:
+        """The values of a document with a checksum: ``model.json``, ``result.json``."""
+        return unsealed(read_json(self.path / name), self.path / name)
 
     @rank_zero_only(None)
     def add_environment(self, facts: dict[str, Any]) -> None:
@@ -241,7 +243,7 @@ class RunFolder:
         path, config = self.path / "result.json", self.config()
         if not path.is_file():
             return None
-        found = TrainingResult.from_json(unsealed(read_json(path), path), folder=self.path, reported=config.reported)
+        found = TrainingResult.from_json(self._read("result.json"), folder=self.path, reported=config.reported)
         wanted = config.optimizer.max_epochs
         if found.epochs > wanted or (found.stopped_by == "max_epochs" and found.epochs < wanted):
             remedy = f"restore max_epochs={found.epochs} there, then: lrga train --resume {self.path} --epochs N"

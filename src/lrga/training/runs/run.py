@@ -5,7 +5,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from torch import nn
 
 from lrga.distributed.launch import leader_first
 from lrga.errors import CheckpointError, OptionError, OutOfMemoryError
+from lrga.io.limits import first_line
 from lrga.training.callbacks.base import Callback, RunFacts
 from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
@@ -100,7 +101,7 @@ class Session:
         config: TrainingConfig,
         run: RunData,
         fingerprint: str,
-        callbacks: Sequence[Callback],
+        callbacks: Iterable[Callback],
         request: StopRequest,
         deadline: float | None,
         *,
@@ -112,6 +113,7 @@ class Session:
         torch.manual_seed(config.run.seed)
         stages = run.stages(run.architecture.build().to(device), config)
         checkpointer = FolderCheckpointer(folder, request, config.run.checkpoint_minutes, deadline)
+        callbacks = [*callbacks, *([TensorBoardLog()] if config.run.tensorboard else [])]
         self.trainer = Trainer(*stages, callbacks=callbacks, checkpointer=checkpointer, engine=config.run.engine)
         checkpoint, problems = broadcast(folder.checkpoint())
         if checkpoint is not None:
@@ -216,14 +218,14 @@ def out_of_memory_explained(config: TrainingConfig) -> Iterator[None]:
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        first = (str(error).splitlines() or [""])[0]
+        first = first_line(error)
         if not isinstance(error, torch.OutOfMemoryError | MemoryError) and "can't allocate memory" not in first:
             raise
         remedies = ["a smaller --batch-size", "a smaller --hidden"]
         if not config.run.recompute_layers:
             remedies.insert(0, "--recompute-layers (activation checkpointing)")
         remedy = f"use {', '.join(remedies[:-1])} or {remedies[-1]}"
-        raise OutOfMemoryError("a training step that fits into memory", first[:200], remedy) from error
+        raise OutOfMemoryError("a training step that fits into memory", first, remedy) from error
 
 
 @on_all_ranks
@@ -266,7 +268,6 @@ def train(
         (2, True, 'weighted_accuracy_by_batch')
     """
     deadline = deadline_after(time_limit)
-    called = [*callbacks, TensorBoardLog()] if config.run.tensorboard else list(callbacks)
     run_folder = RunFolder(new_folder(config) if folder is None else folder)
     if (written := broadcast(written_result(run_folder, config, extend=extend))) is not None:
         return finished_result(run_folder, written)
@@ -276,7 +277,8 @@ def train(
     with run_folder.lock(), torch.random.fork_rng(forked_devices(device)):
         fingerprint = run.data.fingerprint()
         with StopRequest() as request, deterministic(config.run.deterministic):
-            session = Session(run_folder, config, run.to(device), fingerprint, called, request, deadline, extend=extend)
+            run = run.to(device)
+            session = Session(run_folder, config, run, fingerprint, callbacks, request, deadline, extend=extend)
             for _ in session.steps():
                 continue
     return session.outcome(request)
@@ -322,10 +324,9 @@ def continue_run(
         written = replace(written, data=data_from_file(written.data, folder, trust=trust, command=command))
     if config is not None:
         run_folder.check_same(config, ignore=("max_epochs",))
-    config = (config or written).changed(max_epochs=written.optimizer.max_epochs)
-    changes = {"device": device, "max_epochs": max_epochs}
-    config = config.changed(**{key: value for key, value in changes.items() if value is not None})
-    extend = max_epochs is not None
+    config, extend = config or written, max_epochs is not None
+    config = config.changed(max_epochs=max_epochs if extend else written.optimizer.max_epochs)
+    config = config.changed(device=config.run.device if device is None else device)
     return train(config, folder, data=data, callbacks=callbacks, time_limit=time_limit, extend=extend)
 
 

@@ -17,7 +17,6 @@ import torch
 from lrga.distributed.launch import launched
 from lrga.errors import LRGAError, OptionError, RankLostError
 from lrga.training.callbacks.base import Callback
-from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import OwnRandomness, choose_device, deterministic
 from lrga.training.problems.data import Given, load_run_data
@@ -56,7 +55,13 @@ def train_interleaved(
         For each run its result, or the error that ended it; a failed run does not stop the others. On Ctrl-C all runs
         write a checkpoint and :class:`~lrga.training.runs.run.Interrupted` is raised.
     """
-    _check(configs, folders)
+    if not configs or len(folders) != len(configs):
+        got = f"{len(configs)} and {len(folders)}"
+        raise OptionError("the same number of folders and runs, at least one", got, "pass one folder per seed")
+    same = {str(replace(config, run=replace(config.run, seed=0)).to_json()) for config in configs}
+    seeds = [config.run.seed for config in configs]
+    if len(same) > 1 or len(set(seeds)) < len(seeds):
+        raise OptionError("runs that differ only in their seeds", f"seeds {seeds}", "train other runs one by one")
     deadline, device = deadline_after(time_limit), choose_device(configs[0].run.device)
     called = [list(own) for own in callbacks] or [[] for _ in configs]
     if len(configs) == 1 or not worth_interleaving(configs[0], device):
@@ -74,7 +79,6 @@ def train_interleaved(
                 if (written := written_result(folder, config)) is not None:
                     outcomes[number] = finished_result(folder, written)
                     continue
-                own += [TensorBoardLog()] if config.run.tensorboard else []
                 stack.enter_context(folder.lock())
                 begin = partial(Session, folder, config, on_device, fingerprint, own, request, deadline)
                 waiting[number] = _Interleaved(device, begin)
@@ -141,16 +145,6 @@ def _train_alone(
         raise
     except Exception as error:  # a failed run must not stop the others
         return error
-
-
-def _check(configs: Sequence[TrainingConfig], folders: Sequence[str | Path]) -> None:
-    if not configs or len(folders) != len(configs):
-        got = f"{len(configs)} and {len(folders)}"
-        raise OptionError("the same number of folders and runs, at least one", got, "pass one folder per seed")
-    same = {str(replace(config, run=replace(config.run, seed=0)).to_json()) for config in configs}
-    seeds = [config.run.seed for config in configs]
-    if len(same) > 1 or len(set(seeds)) < len(seeds):
-        raise OptionError("runs that differ only in their seeds", f"seeds {seeds}", "train other runs one by one")
 
 
 @dataclass(frozen=True)
