@@ -47,7 +47,7 @@ def test_encodings_are_computed_once_and_kept_by_kind_size_and_edges(packed, tmp
         raise AssertionError("computed again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_computed", refuse)
+        patch.setattr(module, "encode", refuse)
         again = encode_splits({"train": packed}, ["rrwp:4", "lappe:2"], root=tmp_path)["train"]
         for name in ("node_encoding", "edge_encoding"):
             assert torch.equal(again.columns[name].values, first.columns[name].values)

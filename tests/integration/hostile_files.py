@@ -44,7 +44,7 @@ from lrga.data.own.reading import load_inputs
 from lrga.errors import LRGAError
 from lrga.experiments.loading import load_runs
 from lrga.experiments.records import read_record
-from lrga.io.archive import extract
+from lrga.io.download import extract
 from lrga.io.files import facts_of
 from lrga.report.page import write_report
 from lrga.theory.files import read_graphs

@@ -3,7 +3,7 @@ import zipfile
 import pytest
 
 from lrga.errors import ChecksumError, DataMissingError
-from lrga.io.archive import extract, is_whole
+from lrga.io.download import extract, is_whole
 
 
 def make_zip(path, members):

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from lrga.errors import ChecksumError, DataMissingError
-from lrga.io.download import RemoteFile, obtain, obtain_all, problem_of
+from lrga.io.download import RemoteFile, obtain, problem_of
 from lrga.io.files import FileFacts
 
 CONTENT = bytes(range(256)) * 4000  # about 1 MB
@@ -67,19 +67,19 @@ def files_in(folder):
 
 def test_a_file_is_downloaded_once(tmp_path, server):
     seen = []
-    path = obtain(remote(server), tmp_path / "raw", progress=lambda label, done, total: seen.append((done, total)))
+    (path,) = obtain([remote(server)], tmp_path / "raw", progress=lambda label, done, total: seen.append((done, total)))
     assert path.read_bytes() == CONTENT
     assert files_in(tmp_path / "raw") == ["file.bin"]
     assert seen[-1] == (len(CONTENT), len(CONTENT))
     assert problem_of(remote(server), path) is None
-    obtain(remote(server), tmp_path / "raw")
+    obtain([remote(server)], tmp_path / "raw")
     assert server.requests == 1  # what is there is not downloaded again
 
 
 def test_an_interruption_leaves_nothing_that_is_believed(tmp_path, server):
     server.break_after = [1000] * 10
     with pytest.raises(DataMissingError, match="the connection ended after"):
-        obtain(remote(server), tmp_path)
+        obtain([remote(server)], tmp_path)
     assert files_in(tmp_path) == []
 
 
@@ -87,8 +87,8 @@ def test_an_interruption_leaves_nothing_that_is_believed(tmp_path, server):
 def test_an_error_of_the_server_is_named_and_the_next_call_downloads(tmp_path, server, status):
     server.statuses = [status]
     with pytest.raises(DataMissingError, match=str(status)):
-        obtain(remote(server), tmp_path)
-    assert obtain(remote(server), tmp_path).read_bytes() == CONTENT
+        obtain([remote(server)], tmp_path)
+    assert obtain([remote(server)], tmp_path)[0].read_bytes() == CONTENT
 
 
 def test_offline_the_error_says_which_file_to_put_where(tmp_path, server):
@@ -96,41 +96,41 @@ def test_offline_the_error_says_which_file_to_put_where(tmp_path, server):
     server.shutdown()
     server.server_close()
     with pytest.raises(DataMissingError) as caught:
-        obtain(file, tmp_path / "raw")
+        obtain([file], tmp_path / "raw")
     assert file.url in str(caught.value)
     assert f"put it at {tmp_path / 'raw' / 'file.bin'}" in str(caught.value)
 
 
 def test_without_permission_the_network_is_not_touched(tmp_path, server):
     with pytest.raises(DataMissingError, match="downloading is off"):
-        obtain(remote(server), tmp_path, download=False)
+        obtain([remote(server)], tmp_path, download=False)
     assert server.requests == 0
 
 
 def test_a_download_with_another_checksum_is_refused(tmp_path, server):
     with pytest.raises(ChecksumError, match="corrupted"):
-        obtain(remote(server, FileFacts(len(CONTENT), "0" * 64)), tmp_path)
+        obtain([remote(server, FileFacts(len(CONTENT), "0" * 64))], tmp_path)
     assert files_in(tmp_path) == []
 
 
 def test_a_file_put_there_by_hand_is_taken(tmp_path, server):
     (tmp_path / "file.bin").write_bytes(b"by hand")
-    assert obtain(remote(server), tmp_path, download=False).read_bytes() == b"by hand"
+    assert obtain([remote(server)], tmp_path, download=False)[0].read_bytes() == b"by hand"
     assert server.requests == 0
 
 
 def test_a_file_damaged_after_its_download_is_named_and_downloaded_again(tmp_path, server):
     file = remote(server, FileFacts(len(CONTENT), hashlib.sha256(CONTENT).hexdigest()))
-    path = obtain(file, tmp_path)
+    (path,) = obtain([file], tmp_path)
     path.write_bytes(CONTENT[:-1])
     assert "truncated" in str(problem_of(file, path))
     with pytest.raises(ChecksumError, match=r"file\.bin.*truncated"):
-        obtain(file, tmp_path, download=False)
+        obtain([file], tmp_path, download=False)
     server.statuses = [404]
     with pytest.raises(ChecksumError, match=r"file\.bin.*truncated"):
-        obtain(file, tmp_path)
+        obtain([file], tmp_path)
     assert path.read_bytes() == CONTENT[:-1]
-    assert obtain(file, tmp_path).read_bytes() == CONTENT
+    assert obtain([file], tmp_path)[0].read_bytes() == CONTENT
     assert files_in(tmp_path) == ["file.bin"]
 
 
@@ -148,8 +148,8 @@ def test_a_damaged_archive_is_downloaded_again(tmp_path, server):
     server.content = whole
     file = RemoteFile(remote(server).url, "file.zip")
     with pytest.raises(ChecksumError, match="complete archive"):
-        obtain(file, tmp_path, download=False)
-    assert obtain(file, tmp_path).read_bytes() == whole
+        obtain([file], tmp_path, download=False)
+    assert obtain([file], tmp_path)[0].read_bytes() == whole
 
 
 def test_what_is_no_archive_is_not_taken_for_one(tmp_path, server):
@@ -157,10 +157,10 @@ def test_what_is_no_archive_is_not_taken_for_one(tmp_path, server):
     server.content = b"<html>please log in</html>"
     file = RemoteFile(remote(server).url, "file.zip")
     with pytest.raises(ChecksumError, match="complete archive"):
-        obtain(file, tmp_path)
+        obtain([file], tmp_path)
     assert files_in(tmp_path) == []
     server.content = zipped("text")
-    assert obtain(file, tmp_path).read_bytes() == server.content
+    assert obtain([file], tmp_path)[0].read_bytes() == server.content
 
 
 def test_processes_that_download_at_once_all_succeed(tmp_path, server):
@@ -170,7 +170,7 @@ def test_processes_that_download_at_once_all_succeed(tmp_path, server):
         "from lrga.io.download import RemoteFile, obtain\n"
         "print('ready', flush=True)\n"
         "sys.stdin.readline()\n"
-        "obtain(RemoteFile(sys.argv[1], 'file.bin'), pathlib.Path(sys.argv[2]))\n"
+        "obtain([RemoteFile(sys.argv[1], 'file.bin')], pathlib.Path(sys.argv[2]))\n"
     )
     command = [sys.executable, "-c", script, remote(server).url, str(tmp_path)]
     processes = [subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1, text=True) for _ in range(4)]
@@ -188,11 +188,11 @@ def test_processes_that_download_at_once_all_succeed(tmp_path, server):
 
 def test_several_files_are_obtained_or_all_that_are_missing_named(tmp_path, server):
     files = [RemoteFile(f"{remote(server).url}{name}", name) for name in ("a", "b", "c")]
-    assert obtain_all(files[:2], tmp_path) == [tmp_path / "a", tmp_path / "b"]
+    assert obtain(files[:2], tmp_path) == [tmp_path / "a", tmp_path / "b"]
     (tmp_path / "a").unlink()
     server.statuses = [404]
     with pytest.raises(DataMissingError) as caught:
-        obtain_all(files, tmp_path)
+        obtain(files, tmp_path)
     assert caught.value.expected == f"the files {tmp_path / 'a'}, {tmp_path / 'c'}"
     assert "404" in caught.value.got
     assert files[0].url in caught.value.remedy

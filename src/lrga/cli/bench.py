@@ -1,6 +1,5 @@
 """``lrga bench``: speed on this machine."""
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,11 +28,11 @@ def bench(
     [bold]lrga bench --device cuda --width 256 --rank 50[/]
     """
     from lrga.cli.printing import print_json
-    from lrga.io.progress import show_progress, silent
+    from lrga.io.progress import PrintedProgress, silent
     from lrga.speed.measure import measure_speed
 
-    with nullcontext(silent) if quiet else show_progress() as progress:
-        result = measure_speed(device, width=width, rank=rank, threads=threads, progress=progress)
+    progress = silent if quiet else PrintedProgress()
+    result = measure_speed(device, width=width, rank=rank, threads=threads, progress=progress)
     if as_json:
         print_json(result.to_json())
     else:

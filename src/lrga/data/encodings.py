@@ -7,6 +7,7 @@ the edges, so a cache file is named by a checksum of the edges, the encoding and
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,22 +75,37 @@ def with_encodings(
     wanted = parse_encodings(encodings)
     if not wanted:
         return graphs
-    place = None if folder is None else Path(folder)
     # Kept with the edges: splits of the same graphs share the values.
-    columns = graphs.kept(f"encodings {wanted}", lambda: _columns(graphs, wanted, place))
+    columns = graphs.kept(f"encodings {wanted}", lambda: _columns(graphs, wanted, folder))
     for name, column in columns.items():
         graphs = graphs.with_column(name, column)
     return graphs
 
 
-def _columns(graphs: PackedGraphs, wanted: Iterable[Encoding], folder: Path | None) -> dict[str, Column]:
-    checksum = "" if folder is None else edges_checksum(graphs)
-    made = [_kept(graphs, one, checksum, folder) for one in wanted]
-    columns = {}
-    for name, level, parts in ((NODE, "node", [m[0] for m in made]), (EDGE, "edge", [m[1] for m in made])):
-        if values := [part.to(graphs.device) for part in parts if part is not None]:
-            columns[name] = Column(level, torch.cat(values, dim=1), torch.float32)
-    return columns
+def _columns(graphs: PackedGraphs, wanted: Iterable[Encoding], folder: str | Path | None) -> dict[str, Column]:
+    """The columns of encodings, each read from ``folder`` if there is a valid file, else computed and written."""
+    parts: dict[str, list[Tensor]] = {"node": [], "edge": []}
+    digest = hashlib.sha256()
+    if folder is not None:
+        for tensor in (graphs.node_ptr, graphs.edge_ptr, graphs.source, graphs.in_degree):
+            digest.update(tensor.long().cpu().numpy().tobytes())
+    for encoding in wanted:
+        path = Path(folder or "") / f"{digest.hexdigest()}-{encoding.kind}-{encoding.size}.safetensors"
+        tensors: dict[str, Tensor] = {}
+        if folder is not None and path.is_file():
+            with suppress(LRGAError), load_data(path, key=_HEADER, version=_FORMAT, what="encodings") as (stored, _):
+                tensors = {"node": stored["node"]} | stored  # a damaged file is computed again
+        if not tensors:
+            whole = graphs.batch(slice(None))
+            nodes, edges = encode([str(encoding)], whole.edge_index, graphs.num_nodes, whole.batch)
+            tensors = {"node": nodes} if edges is None else {"node": nodes, "edge": edges}
+            if folder is not None:
+                with suppress(LRGAError):  # a data root that cannot be written to only costs time
+                    save_data(path, tensors, {"format": _FORMAT}, key=_HEADER)
+        for level, values in tensors.items():
+            parts[level].append(values.to(graphs.device))
+    names = {"node": NODE, "edge": EDGE}
+    return {names[of]: Column(of, torch.cat(own, dim=1), torch.float32) for of, own in parts.items() if own}
 
 
 def encode_splits(
@@ -100,37 +116,3 @@ def encode_splits(
         return dict(splits)
     folder = data_root(root) / FOLDER
     return {name: with_encodings(graphs, encodings, folder=folder) for name, graphs in splits.items()}
-
-
-def edges_checksum(graphs: PackedGraphs) -> str:
-    """A checksum of the edges of all graphs, in order."""
-    digest = hashlib.sha256()
-    for tensor in (graphs.node_ptr, graphs.edge_ptr, graphs.source, graphs.in_degree):
-        digest.update(tensor.long().cpu().numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _kept(graphs: PackedGraphs, encoding: Encoding, checksum: str, folder: Path | None) -> tuple[Tensor, Tensor | None]:
-    """One encoding, read from ``folder`` if there is a valid file, else computed and written."""
-    if folder is None:
-        return _computed(graphs, encoding)
-    path = folder / f"{checksum}-{encoding.kind}-{encoding.size}.safetensors"
-    if path.is_file():
-        try:
-            with load_data(path, key=_HEADER, version=_FORMAT, what="encodings") as (tensors, _):
-                return tensors["node"], tensors.get("edge")
-        except LRGAError:
-            pass  # a damaged file is computed again
-    nodes, edges = _computed(graphs, encoding)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tensors = {"node": nodes} if edges is None else {"node": nodes, "edge": edges}
-        save_data(path, tensors, {"format": _FORMAT}, key=_HEADER)
-    except (OSError, LRGAError):
-        pass  # a data root that cannot be written to only costs time
-    return nodes, edges
-
-
-def _computed(graphs: PackedGraphs, encoding: Encoding) -> tuple[Tensor, Tensor | None]:
-    whole = graphs.batch(slice(None))
-    return encode([str(encoding)], whole.edge_index, graphs.num_nodes, whole.batch)

@@ -1,15 +1,16 @@
-"""Official files: found on disk or downloaded, and verified before they get their final name."""
+"""Official files: found on disk or downloaded, verified before they get their final name, and unpacked safely."""
 
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
 from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
-from lrga.io.archive import is_whole
-from lrga.io.files import BLOCK, FileFacts, atomic_path, verify_file
+from lrga.io.files import BLOCK, FileFacts, atomic_path, verify_file, writing
+from lrga.io.limits import reading
 from lrga.io.lock import FolderLock
 from lrga.io.progress import Progress, silent
 from lrga.version import __version__
@@ -27,47 +28,35 @@ class RemoteFile:
     facts: FileFacts = UNKNOWN
 
 
-def obtain(remote: RemoteFile, folder: Path, *, progress: Progress = silent, download: bool = True) -> Path:
-    """Path of ``remote`` in ``folder``, downloaded if it is missing or damaged, and always checked.
+def obtain(
+    remotes: Sequence[RemoteFile], folder: Path, *, progress: Progress = silent, download: bool = True
+) -> list[Path]:
+    """Paths of files in ``folder``, downloaded if they are missing or damaged, and always checked.
 
     Without a published checksum, an archive must be complete. One process downloads at a time; others wait for it.
 
     Args:
-        remote: The file.
-        folder: Folder of the file.
+        remotes: The files. The error for a missing file names all that are missing.
+        folder: Folder of the files.
         progress: Called with the number of bytes.
         download: ``False`` never uses the network.
     """
-    path = folder / remote.name
     with FolderLock(folder, wait=progress):
-        problem = problem_of(remote, path)
-        if problem is not None and not download:
-            raise problem
-        if problem is not None:
+        for remote in remotes:
+            path = folder / remote.name
+            problem = problem_of(remote, path)
+            if problem is None:
+                continue
             try:
+                if not download:
+                    raise problem
                 _download(remote, path, progress)
             except DataMissingError as error:
-                if not path.exists():
-                    raise
-                raise problem from error
-    return path
-
-
-def obtain_all(
-    remotes: Sequence[RemoteFile],
-    folder: Path,
-    *,
-    progress: Progress = silent,
-    download: bool = True,
-) -> list[Path]:
-    """Paths of several files (:func:`obtain`); the error names all missing files."""
-    try:
-        return [obtain(remote, folder, progress=progress, download=download) for remote in remotes]
-    except DataMissingError as error:
-        missing = [remote for remote in remotes if not (folder / remote.name).is_file()]
-        if len(missing) < 2:
-            raise
-        raise _missing(missing, folder, error.got) from error
+                if path.exists():
+                    raise problem from error
+                missing = [file for file in remotes if not (folder / file.name).is_file()]
+                raise _missing(missing, folder, error.got) from error
+    return [folder / remote.name for remote in remotes]
 
 
 def problem_of(remote: RemoteFile, path: Path) -> LRGAError | None:
@@ -125,3 +114,23 @@ def _missing(remotes: Sequence[RemoteFile], folder: Path, got: str) -> DataMissi
         + ", ".join(f"{remote.url} and put it at {folder / remote.name}" for remote in remotes)
         + "; or build from your own files with --source FOLDER",
     )
+
+
+def extract(archive: Path, folder: Path, names: Sequence[str] = ("",)) -> None:
+    """Unpacks the members of a ``.zip`` whose paths end in one of ``names``; nothing is written outside ``folder``."""
+    with (
+        reading(archive, "a valid archive", remedy="delete it and download it again", damage=ChecksumError),
+        zipfile.ZipFile(archive) as zipped,
+        writing(folder, error=DataError),
+    ):
+        # zipfile itself removes .. and the root from paths, and writes links as regular files
+        zipped.extractall(folder, [member for member in zipped.namelist() if member.endswith(tuple(names))])
+
+
+def is_whole(archive: Path) -> bool:
+    """Whether every byte of a ``.zip`` can be unpacked."""
+    try:
+        with zipfile.ZipFile(archive) as zipped:
+            return zipped.testzip() is None
+    except Exception:  # damaged bytes can raise nearly any error
+        return False

@@ -2,8 +2,6 @@
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Protocol
 
 QUIET_SECONDS = 2.0  # shorter operations print nothing
@@ -24,18 +22,13 @@ def silent(label: str, done: int, total: int | None) -> None:
     del label, done, total
 
 
-@contextmanager
-def show_progress() -> Iterator[Progress]:
+class PrintedProgress:
     """A progress callback that prints a line on stderr every ten seconds.
 
     Example:
-        >>> with show_progress() as progress:
-        ...     progress("counting", 1, 2)
+        >>> PrintedProgress()("counting", 1, 2)
     """
-    yield _PlainLines()
 
-
-class _PlainLines:
     def __init__(self) -> None:
         self._start: dict[str, float] = {}
         self._last: dict[str, float] = {}

@@ -10,7 +10,6 @@ import inspect
 import shlex
 import shutil
 import warnings
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from lrga.io.documents import write_json
 from lrga.io.download import problem_of
 from lrga.io.files import FileFacts, facts_of, verify_file, writing
 from lrga.io.lock import FolderLock
-from lrga.io.progress import Progress, show_progress, silent
+from lrga.io.progress import PrintedProgress, Progress, silent
 from lrga.version import __version__
 
 DEFAULT_VARIANT = "default"
@@ -275,8 +274,8 @@ def load(
     plan = plan_dataset(name, root, **options)
     manifest = plan.finished()
     if manifest is None:
-        with show_progress() if progress is None else nullcontext(progress) as told:
-            manifest = build_dataset(plan, source=source, progress=told, download=download)
+        told = PrintedProgress() if progress is None else progress
+        manifest = build_dataset(plan, source=source, progress=told, download=download)
     else:
         plan.warn_of_other_source(manifest, source)
     return load_splits(plan, manifest)

@@ -11,8 +11,7 @@ import numpy as np
 
 from lrga.data.datasets.spec import SPLITS
 from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, OptionError
-from lrga.io.archive import extract
-from lrga.io.download import RemoteFile, obtain_all
+from lrga.io.download import RemoteFile, extract, obtain
 from lrga.io.files import FileFacts, verify_file
 from lrga.io.limits import check_memory, reading
 from lrga.io.progress import Progress, silent
@@ -57,7 +56,7 @@ class BuildContext:
         roots, forms = [self.source or self.work], list(enumerate(layouts))
         if self.source is None:
             forms = forms[-1:]
-            for path in obtain_all(files, self.raw, progress=self.progress, download=self.download):
+            for path in obtain(files, self.raw, progress=self.progress, download=self.download):
                 if path.suffix == ".zip":
                     extract(path, self.work, layouts[-1])
             roots.append(self.raw)

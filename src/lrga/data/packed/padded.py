@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.data.packed.segments import narrow, repeat
+from lrga.data.packed.segments import narrow, pointer, repeat
 from lrga.errors import DataError
 from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.batch_layout import batch_begins, batch_layout
@@ -103,7 +103,7 @@ class PaddedGraphs:
         else:
             ptrs = {"node": graphs.host_node_ptr, "edge": graphs.host_edge_ptr}
             ptr = ptrs.get(level, torch.arange(len(graphs) + 1))
-            before = _starts(mask.values.cpu().view(-1).long())
+            before = pointer(mask.values.cpu().view(-1).long())
             counts = before[ptr].diff()
         return torch.nn.functional.pad(counts, (0, 1))
 
@@ -192,12 +192,7 @@ def _structure(graphs: PackedGraphs) -> tuple[Tensor, Tensor, Tensor, Tensor, in
     local -= repeat(node_ptr[:-1], node_ptr.diff(), graphs.num_nodes)
     target = repeat(narrow(local), in_degree, graphs.num_edges)
     longest = max(int(degree.max()) if degree.numel() else 0 for degree in (in_degree, out_degree))
-    return table, _starts(in_degree), _starts(out_degree.long()), target, longest
-
-
-def _starts(degree: Tensor) -> Tensor:
-    """[N + 1] number of edges of all nodes before each node."""
-    return torch.nn.functional.pad(degree.cumsum(0), (1, 0))
+    return table, pointer(in_degree), pointer(out_degree.long()), target, longest
 
 
 def _finite_row(graphs: PackedGraphs, level: str) -> int:
