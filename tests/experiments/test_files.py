@@ -105,11 +105,63 @@ def test_a_python_file_defines_its_study(tmp_path):
         ("[[cell]]\ndataset = 'ZINC'\nname = 'CLUSTER'", "dataset instead of name"),
         ("[[cell]]\ndataset = 'ZINC'\nseed = 3", "seeds instead of seed"),
         ("published = 'no.toml'\n[[cell]]\ndataset = 'ZINC'", "no such file"),
+        ("title = 3\n[[cell]]\ndataset = 'ZINC'", r"title in .* to be text, got 3 \(int\)"),
+        ("seeds = 3\n[[cell]]\ndataset = 'ZINC'", r"seeds in .* to be a list of .*, got 3 \(int\)"),
+        ("published = 3\n[[cell]]\ndataset = 'ZINC'", r"published in .* to be text, got 3 \(int\)"),
+        ("common = 3\n[[cell]]\ndataset = 'ZINC'", r"common in .* to be a table of options, got 3 \(int\)"),
+        ("cell = [3]", r"cell in .* to be a list of at least one table, got \[3\]"),
+        ("[cell]\ndataset = 'ZINC'", "cell in .* to be a list of at least one table"),
+        ("[[cell]]\ndataset = 3", r"a data set in cell 1 of .*, got 3 \(int\)"),
+        ("[[cell]]\ndataset = ''", "a data set in cell 1"),
+        ("[[cell]]\ndataset = 'ZINC'\n[[cell]]\ndataset = 'ZNIC'", "a data set in cell 2 of .*'ZNIC'"),
+        ("[[cell]]\ndataset = 'ZINC'\nseeds = [1, 1]", "seeds in cell 1 of .* different integers"),
+        ("[[cell]]\ndataset = 'ZINC'\nlabels = {a = [1]}", "labels in cell 1 of .* a table of text and numbers"),
+        ("[[cell]]\ndataset = 'ZINC'\ndata_options = 3", "data_options in cell 1 of .* a table of options"),
+        ("[[cell]]\ndataset = 'ZINC'\noptions = {a = 1}", "data_options instead of options in cell 1"),
+        ("[[cell]]\ndataset = 'ZINC'\nrank = 'ten'", "rank to be an integer in cell 1 of .*, got 'ten'"),
+        ("[[cell]]\ndataset = 'ZINC'\nroot = 3", r"root in cell 1 of .* to be text, got 3 \(int\)"),
+        ("[[cell]]\ndataset = 'ZINC'\nbase = 3", "dataset instead of base"),
     ],
 )
 def test_a_campaign_that_cannot_be_is_refused_by_name(tmp_path, text, named):
     with pytest.raises(LRGAError, match=named):
         read_study(write(tmp_path, text))
+
+
+def test_a_campaign_may_be_json(tmp_path):
+    path = write(tmp_path, json.dumps({"title": "mine", "cell": [{"dataset": "ZINC", "rank": 5}]}), "campaign.json")
+    result = CliRunner().invoke(app, ["reproduce", "run", str(path), "--dry-run", "--json", "--output", str(tmp_path)])
+    assert json.loads(result.stdout)["title"] == "mine"
+    with pytest.raises(DataError, match=r"a JSON object in .*, got \[\] \(list\)"):
+        read_study(write(tmp_path, "[]", "campaign.json"))
+    with pytest.raises(DataError, match=r"title in .* to be text, got None"):
+        read_study(write(tmp_path, '{"title": null, "cell": [{"dataset": "ZINC"}]}', "campaign.json"))
+
+
+def test_a_published_number_stands_only_beside_runs_with_all_its_options(tmp_path):
+    path = write(tmp_path, "[[result]]\ndataset = 'CLUSTER'\nrank = 30\nbudget = '100k'\nmean = 50\n", "published.toml")
+    table = PublishedTable.read(path)
+    assert table.number(make_config("CLUSTER")).mean == 50
+    others = [{"lrga": False}, {"rank": 10}, {"hidden": 8}, {"recipe": "modern"}]  # a plain network has no rank
+    assert [table.number(make_config("CLUSTER", **options)) for options in others] == [None] * 4
+
+
+def test_options_of_the_command_line_drop_the_published_numbers_of_a_python_campaign(tmp_path):
+    text = """
+from lrga.experiments import Cell, Published, Study
+from lrga.training.presets import make_config
+
+def study():
+    return Study(title="x", cells=(
+        Cell(labels={}, config=make_config("CLUSTER"), seeds=(1,), published=Published(mean=50.0)),
+    ))
+"""
+    campaign = write(tmp_path, text, "campaign.py")
+    numbers = write(tmp_path, "[[result]]\ndataset = 'CLUSTER'\nrank = 5\nmean = 60\n", "published.toml")
+    assert read_study(campaign, device="cpu").cells[0].published.mean == 50
+    assert read_study(campaign, rank=5).cells[0].published is None
+    assert read_study(campaign, rank=5, published=numbers).cells[0].published.mean == 60
+    assert read_study(campaign, published=numbers).cells[0].published is None
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.toml"])
@@ -140,7 +192,7 @@ def test_the_row_that_names_most_options_of_a_run_stands_beside_it(tmp_path, nam
         ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nrank = 'ten'", "rank to be an integer"),
         ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nlrga = 'no'", "lrga to be true or false"),
         ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nstd = -0.1", "std"),
-        ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nseeds = 2.5", "an integer of at least 1 for seeds"),
+        ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nseeds = 2.5", "seeds in result 1 of .* to be an integer of at least 1, got 2.5"),
         ("[[result]]\ndataset = 'ZNIC'\nmean = 1.0", "ZNIC"),
         ("[[result]]\ndataset = 'ZINC'\nname = 'CLUSTER'\nmean = 1.0", "dataset, not name"),
         ("[[result]]\ndataset = ''\nmean = 1.0", "dataset"),

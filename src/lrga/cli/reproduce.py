@@ -37,7 +37,7 @@ app = typer.Typer(
 Experiment = Annotated[
     str,
     typer.Argument(
-        help="table1, table2 (links), table3 (random features) or rank; or a campaign of your own, .toml or .py."
+        help="table1, table2 (links), table3 (random features) or rank; or a campaign of your own, .toml, .json or .py."
     ),
 ]
 CELLS = o.panel(
@@ -75,7 +75,7 @@ def _studies(experiment: str, given: dict[str, Any], seeds: tuple[int, ...] | No
     others = {key: value for key, value in given.items() if key not in filters}
     options = o.training_options(others, elsewhere=("model", "budget", "lrga", "rank"))
     path = Path(experiment)
-    if path.suffix in (".toml", ".py"):
+    if path.suffix in (".toml", ".json", ".py"):
         from lrga.experiments.files import read_study
 
         unused = {key: filters.pop(key) for key in (*RANK, *ONLY)}

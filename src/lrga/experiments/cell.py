@@ -206,7 +206,7 @@ def check_seeds(seeds: Any) -> tuple[int, ...]:
     return found
 
 
-def refuse_taken(options: Mapping[str, Any], **instead: str) -> None:
+def refuse_taken(options: Mapping[str, Any], /, **instead: str) -> None:
     """Raises an error for options that a campaign sets itself; the error names the alternative.
 
     Example:

@@ -1,4 +1,4 @@
-"""A campaign of your own as one file, TOML or Python.
+"""A campaign of your own as one file, TOML, JSON or Python.
 
 A TOML file lists the runs by their training options; ``common`` holds the shared options::
 
@@ -14,7 +14,7 @@ A TOML file lists the runs by their training options; ``common`` holds the share
     model = "gcn"
     lrga = true
 
-Python defines ``study()``, which returns a :class:`~lrga.experiments.study.Study`.
+``.json`` files have the same fields. Python defines ``study()``, which returns a :class:`~lrga.experiments.study.Study`.
 """
 
 import runpy
@@ -24,12 +24,34 @@ from pathlib import Path
 from typing import Any
 
 from lrga.errors import DataError, OptionError
-from lrga.experiments.cell import cell_beside, model_label, refuse_taken, select_cells
-from lrga.experiments.published import PublishedTable, Reference, read_settings
+from lrga.experiments.cell import Cell, cell_beside, flat_options, model_label, refuse_taken, select_cells
+from lrga.experiments.published import (
+    TABLE,
+    TABLES,
+    TEXT,
+    Kind,
+    PublishedTable,
+    Reference,
+    check_data_name,
+    check_fields,
+    located,
+    read_settings,
+)
 from lrga.experiments.study import Study
 from lrga.training.presets import make_config, runs_of_a_table
 
-_KEYS = {"title", "seeds", "published", "common", "cell"}
+_SEEDS: Kind = (
+    "a list of different integers of at least 0",
+    lambda value: isinstance(value, list)
+    and all(type(one) is int and one >= 0 for one in value)
+    and len(set(value)) == len(value) > 0,
+)
+_LABELS: Kind = (
+    "a table of text and numbers",
+    lambda value: isinstance(value, Mapping) and all(isinstance(one, str | int | float) for one in value.values()),
+)
+_FIELDS = {"title": TEXT, "seeds": _SEEDS, "published": TEXT, "common": TABLE, "cell": TABLES}
+_CELL = {"seeds": _SEEDS, "labels": _LABELS, "data_options": TABLE, "recipe": TEXT, "root": TEXT, "source": TEXT}
 
 
 @runs_of_a_table()
@@ -45,7 +67,7 @@ def read_study(
     """Reads a campaign from a file.
 
     Args:
-        path: A ``.toml`` file, or a ``.py`` file, which is executed.
+        path: A ``.toml`` or ``.json`` file, or a ``.py`` file, which is executed.
         seeds: Seeds instead of the file's.
         published: Published numbers to use instead of the file's.
         data_options: Options of the data set that override the file's.
@@ -56,40 +78,47 @@ def read_study(
     reference = None if published is None else PublishedTable.read(published)
     if path.suffix == ".py":
         study = _of_python(path)
-        if reference is not None:
-            study = replace(study, cells=tuple(replace(c, published=reference.number(c.config)) for c in study.cells))
-        cells = [
-            replace(c, config=make_config(None, c.config, data_options=data_options, **options))
-            for c in select_cells(study.cells, str(path), **(filters or {}))
-        ]
+        cells = select_cells(study.cells, str(path), **(filters or {}))
+        cells = [_changed(cell, reference, data_options=data_options, **options) for cell in cells]
         return replace(study, cells=tuple(cells if seeds is None else (replace(c, seeds=tuple(seeds)) for c in cells)))
     values = read_settings(path)
-    if unknown := sorted(set(values) - _KEYS):
-        raise DataError(f"{', '.join(sorted(_KEYS))} in {path}", unknown[0], "choose one of these")
-    if not isinstance(values.get("cell"), list) or not values["cell"]:
+    if "cell" not in values:
         raise DataError(f"cells in {path}", "none", "write one [[cell]] for each row of the table")
+    check_fields(values, _FIELDS, str(path))
     if reference is None and "published" in values:
         reference = PublishedTable.read(path.parent / values["published"])
-    chosen = values.get("seeds", [41]) if seeds is None else tuple(seeds)
     options["data_options"] = {key: value for key, value in (data_options or {}).items() if value is not None}
-    cells = [_cell(values.get("common", {}) | cell, options, chosen, reference, path) for cell in values["cell"]]
-    return Study(
-        title=str(values.get("title", path.stem)), cells=tuple(select_cells(cells, str(path), **(filters or {})))
-    )
+    cells = []
+    for number, cell in enumerate(values["cell"], start=1):
+        own = {"seeds": values.get("seeds", [41]), **values.get("common", {}), **cell}
+        own |= {} if seeds is None else {"seeds": list(seeds)}
+        cells.append(_cell(own, options, reference, f"cell {number} of {path}"))
+    chosen = select_cells(cells, str(path), **(filters or {}))
+    return Study(title=values.get("title", path.stem), cells=tuple(chosen))
 
 
-def _cell(
-    values: Mapping[str, Any], options: Mapping[str, Any], seeds: Iterable[int], reference: Reference | None, path: Path
-) -> Any:
-    known = dict(values)
-    refuse_taken(known, seed="seeds", name="dataset")
-    name, labels, own = known.pop("dataset", None), known.pop("labels", None), known.pop("seeds", seeds)
-    if name is None:
-        raise DataError(f"the dataset of every cell in {path}", "none", 'write dataset = "…" in [common]')
-    both = {**known.get("data_options", {}), **options["data_options"]}
-    config = make_config(str(name), **{**known, **options, "data_options": both})
+def _cell(values: dict[str, Any], options: Mapping[str, Any], reference: Reference | None, where: str) -> Cell:
+    """A cell from the fields of a file; options of the command line override them."""
+    with located(where):
+        refuse_taken(values, seed="seeds", name="dataset", options="data_options", base="dataset")
+    if "dataset" not in values:
+        raise DataError(f"the dataset of {where}", "none", 'write dataset = "…" in it or in [common]')
+    check_fields(values, _CELL, where, others=True)
+    name, labels, seeds = check_data_name(values.pop("dataset"), where), values.pop("labels", None), values.pop("seeds")
+    data_options = {**values.pop("data_options", {}), **options["data_options"]}
+    with located(where):
+        config = make_config(name, **{**values, **options, "data_options": data_options})
     labels = labels or {"dataset": config.data.name, "model": model_label(config)}
-    return cell_beside(reference, labels=labels, config=config, seeds=own)
+    return cell_beside(reference, labels=labels, config=config, seeds=seeds)
+
+
+def _changed(cell: Cell, reference: Reference | None, **options: Any) -> Cell:
+    """A cell with other options, and a published number only if it is for these."""
+    config = make_config(None, cell.config, **options)
+    if reference is not None:
+        return replace(cell, config=config, published=reference.number(config))
+    same = flat_options(config) == flat_options(cell.config)
+    return replace(cell, config=config, published=cell.published if same else None)
 
 
 def _of_python(path: Path) -> Study:

@@ -14,10 +14,10 @@ Your own table is a small TOML or JSON file, passed with ``--published``::
 A result applies to every run with the same options: ``dataset``, and any options of training.
 """
 
-import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from lrga.io import limits
 from lrga.io.documents import is_number
 from lrga.training.config import DataConfig, LinkConfig, TrainingConfig
 from lrga.training.presets import full_name, plain_options
+from lrga.training.problems.protocols import unused_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,56 +90,92 @@ class PublishedTable(Reference):
     def read(cls, path: str | Path) -> "PublishedTable":
         """Reads a TOML or JSON file; see the module for its form."""
         values = read_settings(path)
-        results = values.get("result") if isinstance(values, Mapping) else None
-        if unknown := sorted(set(values) - {"source", "result"}) if results else []:
-            raise DataError(f"source and [[result]] in {path}", unknown[0], "choose one of these")
-        if not isinstance(results, list) or not results:
+        if "result" not in values:
             raise DataError(f"results in {path}", "none", "write one [[result]] for each published number")
-        rows = []
-        for number, result in enumerate(results, start=1):
-            rows.append(_row(result, str(values.get("source", "")), f"result {number} of {path}"))
-        return cls(tuple(rows))
+        check_fields(values, {"source": TEXT, "result": TABLES}, str(path))
+        numbered = enumerate(values["result"], start=1)
+        return cls(tuple(_row(row, values.get("source", ""), f"result {n} of {path}") for n, row in numbered))
 
 
-def read_settings(path: str | Path) -> Any:
-    """The values of a TOML or JSON file."""
+def read_settings(path: str | Path) -> Mapping[str, Any]:
+    """The fields of a TOML or JSON file."""
     path = Path(path)
     if not path.is_file():
         raise DataMissingError(f"a file at {path}", "no such file", "check the path")
     try:
-        if path.suffix == ".json":
-            return limits.read_json(path)
-        return tomllib.loads(limits.read_bytes(path).decode("utf-8"))
+        is_json = path.suffix == ".json"
+        values = limits.read_json(path) if is_json else tomllib.loads(limits.read_bytes(path).decode("utf-8"))
     except ValueError as error:
         raise DataError(f"TOML or, in a .json file, JSON in {path}", str(error), "correct the file") from error
+    if not isinstance(values, Mapping):
+        raise DataError(f"a JSON object in {path}", _got(values), "write its fields in braces")
+    return values
 
 
-_NUMBERS = {"mean": (-math.inf, float), "std": (0, float), "seeds": (1, int)}  # with the minimum of each
+Kind = tuple[str, Callable[[Any], bool]]  # in words, and the check
+TEXT: Kind = "text", lambda value: isinstance(value, str)
+TABLE: Kind = "a table of options", lambda value: isinstance(value, Mapping)
+TABLES: Kind = (
+    "a list of at least one table",
+    lambda value: isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value),
+)
 
 
-def _row(result: Any, source: str, where: str) -> tuple[Mapping[str, Any], Published]:
-    is_row = isinstance(result, Mapping) and result.get("dataset") and result.get("mean") is not None
-    if not is_row or "name" in result:  # which is another word for the data set
-        raise DataError(f"dataset, not name, and mean in {where}", repr(result)[:80], 'write dataset = "…", mean = …')
-    numbers: dict[str, Any] = {}
-    for key, (least, kind) in _NUMBERS.items():
-        value = result.get(key)
-        if value is not None and not (is_number(value) and value >= least and value == kind(value)):
-            words = f"{'a number' if kind is float else 'an integer'}{'' if key == 'mean' else f' of at least {least}'}"
-            raise DataError(f"{words} for {key} in {where}", repr(value)[:80], f"write {words}")
-        numbers[key] = None if value is None else kind(value)
-    options = {key: value for key, value in result.items() if key not in (*_NUMBERS, "dataset", "source")}
-    name = full_name(str(result["dataset"]))
-    if dataset_name(name) is None and not re.search(r"[/\\:.]", name):  # no known data set, file or module
-        listed = ", ".join(dataset_specs())
-        raise DataError(f"a data set in {where}, one of {listed}, or the path of your own", repr(name), "correct it")
+def check_fields(values: Mapping[str, Any], kinds: Mapping[str, Kind], where: str, *, others: bool = False) -> None:
+    """Raises an error that names a field of the wrong type or, without ``others``, an unknown field."""
+    for key, value in values.items():
+        if key not in kinds and not others:
+            raise DataError(f"the fields {', '.join(kinds)} in {where}", key, "choose one of these")
+        if key in kinds and not kinds[key][1](value):
+            raise DataError(f"{key} in {where} to be {kinds[key][0]}", _got(value), f"correct {key}")
+
+
+def _got(value: Any) -> str:
+    return f"{repr(value)[:80]} ({type(value).__name__})"
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Adds to the error of an option where it was written."""
     try:
-        config = TrainingConfig(data=DataConfig(name=name), link=LinkConfig()).changed(**plain_options(options))
+        yield
     except (OptionError, DTypeError) as error:
         raise DataError(f"{error.expected} in {where}", error.got, error.remedy) from error
-    found = Published(**numbers, source=str(result.get("source", source)))
+
+
+def check_data_name(name: Any, where: str) -> str:
+    """The name of a known data set, or the path or ``module:factory`` of the user's own; others are errors."""
+    found = full_name(name) if isinstance(name, str) and name else ""
+    if not found or (dataset_name(found) is None and not re.search(r"[/\\:.]", found)):
+        expected = f"a data set in {where}, one of {', '.join(dataset_specs())}, or the path of your own"
+        raise DataError(expected, _got(name), "correct dataset")
+    return found
+
+
+_RESULT: dict[str, Kind] = {
+    "mean": ("a number", is_number),
+    "std": ("a number of at least 0", lambda value: is_number(value) and value >= 0),
+    "seeds": ("an integer of at least 1", lambda value: is_number(value) and value >= 1 and value == int(value)),
+    "source": TEXT,
+}
+
+
+def _row(result: Mapping[str, Any], source: str, where: str) -> tuple[Mapping[str, Any], Published]:
+    values = {key: value for key, value in result.items() if value is not None}
+    if not values.get("dataset") or "mean" not in values or "name" in values:  # another word for the data set
+        raise DataError(f"dataset, not name, and mean in {where}", repr(result)[:80], 'write dataset = "…", mean = …')
+    check_fields(values, _RESULT, where, others=True)
+    options = {key: value for key, value in values.items() if key not in (*_RESULT, "dataset")}
+    name = check_data_name(values["dataset"], where)
+    with located(where):
+        config = TrainingConfig(data=DataConfig(name=name), link=LinkConfig()).changed(**plain_options(options))
+    std = None if "std" not in values else float(values["std"])
+    seeds = None if "seeds" not in values else int(values["seeds"])
+    found = Published(mean=float(values["mean"]), std=std, seeds=seeds, source=values.get("source", source))
     return {key: config.option(key) for key in ("name", *options)}, found
 
 
 def _fits(options: Mapping[str, Any], config: TrainingConfig) -> bool:
-    return all(config.option(key) == value for key, value in options.items())
+    """Whether a run has all these options; it does not have those that it would ignore."""
+    ignored = {*unused_options(config, options), *(() if config.model.hidden is None else ("budget",))}
+    return all(config.option(key) == value and key not in ignored for key, value in options.items())
