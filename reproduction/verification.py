@@ -18,7 +18,7 @@ from lrga.experiments.cell import Cell, run_name
 from lrga.experiments.loading import load_runs, rows_of
 from lrga.experiments.records import FINISHED, FOLDER, RunRecord, find_record, read_record
 from lrga.nn.layers.lrga import renamed_reading
-from lrga.paper.reference import published_for
+from lrga.paper.printed import published_for
 from lrga.tasks.task import METRICS
 from lrga.training.config import TrainingConfig
 from lrga.training.problems.data import load_training_data
@@ -158,7 +158,8 @@ def _other_network(record: RunRecord, again: RunRecord) -> list[str]:
         facts.pop("architecture", None)
     odd = [f"{key} is {was[key]} in the record, {now[key]} now." for key in was if key in now and was[key] != now[key]]
     printed, known = record.published, published_for(TrainingConfig.from_json(record.config))
-    if printed is not None and known is not None and (printed["mean"], printed["std"]) != (known.mean, known.std):
+    source = None if printed is None else printed.get("source", f"Table {printed.get('table')}")  # as in version 0.1
+    if printed and known and source == known.source and (printed["mean"], printed["std"]) != (known.mean, known.std):
         was_printed = f"{printed['mean']} ± {printed['std']}"
         odd.append(f"The paper's number is {was_printed} in the record, but {known.mean} ± {known.std} in the paper.")
     return odd
@@ -217,9 +218,10 @@ def _numbers(epoch: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _spread(record: RunRecord, folder: Path) -> str:
-    """The mean over the seeds of the record's cell, from the records of a folder."""
+    """The mean over the seeds of the record's cell, from the records of a folder with the same graphs."""
     cell = Cell(labels={}, config=TrainingConfig.from_json(record.config), seeds=(record.seed,))
-    row = rows_of([cell], load_runs([folder]))[0]
+    runs = [run for run in load_runs([folder]) if run.record.data.get("sha256") == record.data.get("sha256")]
+    row = rows_of([cell], runs)[0]
     spread = row.spread()
     assert spread is not None  # the record itself is there
     seeds = f"{spread.n} seed{'s' * (spread.n > 1)}"

@@ -12,15 +12,17 @@ runner = CliRunner()
 
 def test_cells_run_and_stand_beside_the_paper(places):
     cells = ["--dataset", "cluster", "--model", "gcn", "--budget", "500k", "--seeds", "41", "95"]
-    result = runner.invoke(app, ["reproduce", "run", "table1", *cells, *TINY, *places])
+    short = TINY[: TINY.index("--set")]  # few graphs and epochs, but the paper's networks
+    result = runner.invoke(app, ["reproduce", "run", "table1", *cells, *short, *places])
     assert result.exit_code == 0, result.output
     assert max(map(len, result.stdout.splitlines())) <= 100
     assert "68.49 ± 0.97" in result.stdout
     assert "76.01 ± 0.67" in result.stdout
     assert "Not the published protocol" in result.stdout
-    rows = json.loads(runner.invoke(app, ["reproduce", "run", "table1", *cells, "--json", *TINY, *places]).stdout)[
+    rows = json.loads(runner.invoke(app, ["reproduce", "run", "table1", *cells, "--json", *short, *places]).stdout)[
         "rows"
     ]
+    assert (rows[1]["lrga_difference"]["n"], rows[1]["lrga_difference"]["without"]["model"]) == (2, "GCN")
     assert [(row["lrga"], row["n"]) for row in rows] == [(False, 2), (True, 2)]
     assert set(rows[0]) >= {"mean", "std", "n", "published", "difference", "parameters", "epochs", "seconds"}
 
@@ -51,7 +53,8 @@ def test_the_time_limit_ends_cleanly_and_the_same_command_continues(places):
     result = runner.invoke(app, ["reproduce", "run", "table1", *cells, *TINY, *places])
     assert result.exit_code == 0
     assert "paused" not in result.stdout
-    assert "68.44 ± 0.16" in result.stdout
+    assert "68.44" not in result.stdout  # the paper's number is not of so narrow a network
+    assert "hidden 8" in result.stdout
 
 
 def test_unknown_experiments_are_answered_with_the_choices():

@@ -192,7 +192,10 @@ def test_the_row_that_names_most_options_of_a_run_stands_beside_it(tmp_path, nam
         ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nrank = 'ten'", "rank to be an integer"),
         ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nlrga = 'no'", "lrga to be true or false"),
         ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nstd = -0.1", "std"),
-        ("[[result]]\ndataset = 'ZINC'\nmean = 1.0\nseeds = 2.5", "seeds in result 1 of .* to be an integer of at least 1, got 2.5"),
+        (
+            "[[result]]\ndataset = 'ZINC'\nmean = 1.0\nseeds = 2.5",
+            "seeds in result 1 of .* to be an integer of at least 1, got 2.5",
+        ),
         ("[[result]]\ndataset = 'ZNIC'\nmean = 1.0", "ZNIC"),
         ("[[result]]\ndataset = 'ZINC'\nname = 'CLUSTER'\nmean = 1.0", "dataset, not name"),
         ("[[result]]\ndataset = ''\nmean = 1.0", "dataset"),

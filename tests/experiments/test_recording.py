@@ -26,8 +26,8 @@ def made(tiny, tmp_path):
     config, witness = cell.runs()[0], Witness()
     result = train(config, tmp_path / run_name(config), callbacks=[witness])
     record = make_record(
-        config, tmp_path / run_name(config), status="finished", reason=result.stopped_by, published=cell.published,
-        facts=witness.facts,
+        config, tmp_path / run_name(config), status="finished", reason=result.stopped_by,
+        published=table1("CLUSTER").published, facts=witness.facts,
     )  # fmt: skip
     return config, result, record
 

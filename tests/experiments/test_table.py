@@ -19,6 +19,7 @@ from lrga.errors import MissingDependencyError
 from lrga.experiments.campaign import Outcome
 from lrga.experiments.cell import Cell, run_name
 from lrga.experiments.loading import load_runs, rows_of
+from lrga.experiments.notes import general_notes
 from lrga.experiments.records import RunRecord
 from lrga.experiments.table import (
     ALONE,
@@ -26,12 +27,13 @@ from lrga.experiments.table import (
     RECORDED,
     Spread,
     best_by_validation,
-    general_notes,
+    lrga_pairs,
     paired_difference,
     table_of,
 )
 from lrga.paper.protocols import cells_of, paper_config, table1
 from lrga.paper.reproduction import reproduction
+from lrga.training.presets import make_config
 
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 EPOCH = {
@@ -269,3 +271,46 @@ def test_a_data_frame_has_the_values_in_full_one_row_for_each_cell(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependencyError, match="to_csv"):
         result.to_pandas()
+
+
+def labelled(config, **labels):
+    labels = labels or {"dataset": config.data.name, "model": "LRGA + GCN" if config.model.lrga else "GCN"}
+    return Cell(labels=labels, config=config, seeds=(1, 2))
+
+
+def results(pairs):
+    """A table of cells with the tests of their two seeds, and of each row the difference that LRGA makes."""
+    outcomes = [outcome(c, test=t) for cell, tests in pairs for c, t in zip(cell.runs(), tests, strict=True)]
+    found = table([cell for cell, _ in pairs], outcomes)
+    return found, [row["lrga_difference"] for row in found.to_json()["rows"]]
+
+
+def test_every_row_with_lrga_is_compared_with_the_plain_network_of_its_own_options():
+    narrow, wide = ({"lrga": False, "hidden": width} for width in (8, 16))
+    lrga = {"lrga": True}
+    configs = [
+        make_config("CLUSTER", **options)
+        for options in (narrow, wide, narrow | lrga, wide | lrga, wide | lrga | {"gate": True})
+    ]
+    tests = [(60, 60), (70, 70), (61, 63), (68, 70), (75, 75)]
+    found, differences = results(list(zip(map(labelled, configs), tests, strict=True)))
+    assert [one and one["mean"] for one in differences] == [None, None, 2, -1, 5]
+    assert differences[2]["without"] == {"dataset": "CLUSTER", "model": "GCN"}
+    assert (differences[2]["n"], differences[2]["verdict"]) == (2, "no clear difference")
+    assert differences[4] | {"without": None} == {
+        "without": None, "n": 2, "mean": 5, "low": 5, "high": 5, "verdict": "better"
+    }  # fmt: skip
+    assert len(lrga_pairs(found.rows)) == 3
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_labels_pair_networks_with_other_options_only_if_they_name_one_plain_network():
+    plain = [make_config("CLUSTER", lrga=False, lr=lr) for lr in (0.1, 0.2)]
+    augmented = make_config("CLUSTER", lr=0.3)
+    found, differences = results([(labelled(plain[0]), (60, 60)), (labelled(augmented), (61, 61))])
+    assert differences[1]["mean"] == 1
+    assert lrga_pairs(found.rows) == []  # without an author's labels the rate, too, may be the reason
+    ambiguous = [(labelled(plain[0]), (60, 60)), (labelled(plain[1]), (65, 65)), (labelled(augmented), (61, 61))]
+    assert results(ambiguous)[1] == [None, None, None]
+    named = [(labelled(plain[0], name="a"), (60, 60)), (labelled(augmented, name="b"), (61, 61))]
+    assert results(named)[1] == [None, None]

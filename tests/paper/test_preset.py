@@ -8,7 +8,7 @@ from lrga.errors import OptionError
 from lrga.experiments.cell import run_name
 from lrga.experiments.comparison import comparison
 from lrga.experiments.loading import load_runs, rows_of
-from lrga.experiments.table import general_notes
+from lrga.experiments.notes import general_notes
 from lrga.models.zoo import MODELS
 from lrga.paper.preset import CHOICES, choices
 from lrga.paper.protocols import cells_of, paper_config, rank_ablation, table1, table3

@@ -15,7 +15,6 @@ from lrga.paper.protocols import (
     cells_of,
     experiment_name,
     paper_config,
-    published_cell,
     rank_ablation,
     table1,
     table3,
@@ -179,7 +178,6 @@ def test_unknown_experiments_are_answered_with_the_choices():
 
 
 def test_a_budget_of_its_own_has_no_published_number():
-    assert published_cell(1, "ZINC", "gcn", budget=250_000, lrga=True) is None
     assert table1("ZINC", budget="250k").published is None
     assert table3("gat").published.mean == 85.905
 

@@ -7,8 +7,10 @@ import pytest
 
 from lrga.errors import ChecksumError, DataError, OptionError
 from lrga.experiments.campaign import Campaign
+from lrga.experiments.cell import run_name
 from lrga.experiments.records import read_record, write_record
 from lrga.paper.protocols import paper_config, table1
+from lrga.training.config import TrainingConfig
 from reproduction import verification as verifying
 from reproduction.verification import verify
 
@@ -149,6 +151,28 @@ def test_a_number_that_the_paper_does_not_print_is_found_out(recorded, tmp_path,
         rerun = verify(changed(path, tmp_path / str(mean), published=published), epochs=1, **options)
         assert rerun.equal is agrees
     assert rerun.lines == ("The paper's number is 1.0 ± 0.16 in the record, but 68.44 ± 0.16 in the paper.",)
+
+
+def test_published_numbers_of_another_source_are_not_compared_with_the_paper(recorded, tmp_path, monkeypatch):
+    path, options = recorded
+    known = verifying.published_for(paper_config("CLUSTER", "gcn", budget="100K"))
+    monkeypatch.setattr(verifying, "published_for", lambda config: known)
+    own = {"mean": 1.0, "std": None, "source": "a leaderboard"}
+    assert verify(changed(path, tmp_path / "own", published=own), epochs=1, **options).equal
+    papers = {"mean": 1.0, "std": 0.16, "source": "Table 1"}
+    assert verify(changed(path, tmp_path / "paper", published=papers), epochs=1, **options).equal is False
+
+
+def test_the_spread_over_seeds_is_of_records_with_the_same_graphs(recorded, tmp_path):
+    path, _ = recorded
+    record = read_record(path)
+    write_record(record, tmp_path)
+    alike = [(1, record.data), (2, record.data | {"sha256": "0" * 64})]
+    for seed, data in alike:
+        config = record.config | {"run": record.config["run"] | {"seed": seed}}
+        name = run_name(TrainingConfig.from_json(config))
+        write_record(replace(record, run=name, seed=seed, config=config, data=data), tmp_path)
+    assert verifying._spread(record, tmp_path).endswith("over 2 seeds.")
 
 
 def test_a_curve_without_losses_is_nothing_to_compare(recorded, tmp_path):

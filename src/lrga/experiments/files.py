@@ -14,7 +14,8 @@ A TOML file lists the runs by their training options; ``common`` holds the share
     model = "gcn"
     lrga = true
 
-``.json`` files have the same fields. Python defines ``study()``, which returns a :class:`~lrga.experiments.study.Study`.
+A ``.json`` file has the same fields. Python defines ``study()``, which returns a
+:class:`~lrga.experiments.study.Study`.
 """
 
 import runpy
@@ -42,9 +43,11 @@ from lrga.training.presets import make_config, runs_of_a_table
 
 _SEEDS: Kind = (
     "a list of different integers of at least 0",
-    lambda value: isinstance(value, list)
-    and all(type(one) is int and one >= 0 for one in value)
-    and len(set(value)) == len(value) > 0,
+    lambda value: (
+        isinstance(value, list)
+        and all(type(one) is int and one >= 0 for one in value)
+        and len(set(value)) == len(value) > 0
+    ),
 )
 _LABELS: Kind = (
     "a table of text and numbers",

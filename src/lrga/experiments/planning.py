@@ -8,8 +8,9 @@ from typing import Any
 from lrga.data.datasets.spec import dataset_name
 from lrga.experiments.campaign import Outcome
 from lrga.experiments.cell import Cell
+from lrga.experiments.notes import general_notes
 from lrga.experiments.sheet import Sheet, Tabular
-from lrga.experiments.table import cell_json, general_notes, table_of
+from lrga.experiments.table import cell_json, table_of
 from lrga.models.budget import count_of
 from lrga.models.embeddings import EMBEDDINGS
 from lrga.training.problems.architecture import Architecture

@@ -1,34 +1,29 @@
 """From records to a table: one row per cell with our and the published number, and notes that explain them."""
 
-import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from scipy import stats
 
-from lrga.data.datasets.spec import dataset_name, dataset_specs, spec_of
-from lrga.experiments.campaign import BUSY, PENDING, Outcome, run_title
+from lrga.data.datasets.spec import dataset_specs
+from lrga.experiments.campaign import BUSY, PENDING, Outcome
 from lrga.experiments.cell import Cell, key_of, model_word
+from lrga.experiments.notes import ended, general_notes, to_continue
 from lrga.experiments.published import Published
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord
 from lrga.experiments.sheet import Sheet, Tabular, value_text
 from lrga.tasks.task import METRICS, Metric, number_format
-from lrga.training.problems.protocols import benchmark_schedule
 
 CONFIDENCE = 0.95
 DRAWN = "†"
-LRGA_OPTIONS = ("lrga", "rank", "attention_heads", "wiring", "skip", "backend")  # a plain network has none of these
+LRGA_OPTIONS = (  # a plain network has none of these
+    "lrga", "rank", "attention_heads", "normalize", "qk_norm", "gate", "attention_dropout", "wiring", "skip", "backend",
+)  # fmt: skip
 MOST_GAINS = 12  # with more pairs, their differences are summarised
-# Graphs that were read like published files but have another origin, by their checksum.
-REBUILT = {
-    "529fb45c08f729d4921f1bbe9a5f416ea4222f073d61d59147fdc224227cf500": (
-        "validation and test are the published graphs; training graphs were rebuilt from the official SMILES strings"
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -248,35 +243,46 @@ class Pair:
     augmented: Row
     difference: Difference | None
 
+    def to_json(self) -> dict[str, Any] | None:
+        """The difference and the labels of the row without LRGA as JSON values."""
+        found = self.difference
+        if found is None:
+            return None
+        numbers = {"n": found.n, "mean": found.mean, "low": found.low, "high": found.high, "verdict": found.verdict}
+        return {"without": dict(self.plain.cell.labels), **numbers}
 
-def by_options(row: Row) -> str:
-    """A key that is equal for rows whose options differ only in LRGA."""
+
+def lrga_pairs(rows: Sequence[Row], *, labelled: bool = False) -> list[Pair]:
+    """Every row with LRGA and results, with the row of the same network without LRGA; several ranks share one.
+
+    It is the row whose options differ only in LRGA or else, if the author of the cells ``labelled`` them, the only one
+    whose labels differ only in LRGA.
+    """
+    done = [row for row in rows if row.spread() is not None]
+    found = []
+    for row in done:
+        plain = [other for other in done if not other.cell.config.model.lrga and other.metric == row.metric]
+        same = [other for other in plain if _plain_options(other) == _plain_options(row)]
+        if labelled and not same:
+            same = [other for other in plain if _plain_labels(other) == _plain_labels(row)]
+        if row.cell.config.model.lrga and len({key_of(other.cell.config) for other in same}) == 1:
+            better = row.metric.higher_is_better
+            difference = paired_difference(same[0].by_seed(), row.by_seed(), higher_is_better=better)
+            found.append(Pair(same[0], row, difference))
+    return found
+
+
+def _plain_options(row: Row) -> str:
     return key_of(row.cell.config, *LRGA_OPTIONS)
 
 
-def by_labels(row: Row) -> str:
-    """A key that is equal for rows whose labels differ only in LRGA."""
-    labels = {key: str(value).removeprefix("LRGA + ") for key, value in row.cell.labels.items()}
-    return json.dumps(labels, sort_keys=True)
-
-
-def lrga_pairs(rows: Sequence[Row], key: Callable[[Row], str] = by_options) -> list[Pair]:
-    """Pairs of rows with results and equal keys, in order; several ranks share one plain network."""
-    done = [row for row in rows if row.spread() is not None]
-    plain = {key(row): row for row in done if not row.cell.config.model.lrga}
-    found = []
-    for row in done:
-        other = plain.get(key(row)) if row.cell.config.model.lrga else None
-        if other is not None and other.metric == row.metric:
-            better = row.metric.higher_is_better
-            difference = paired_difference(other.by_seed(), row.by_seed(), higher_is_better=better)
-            found.append(Pair(other, row, difference))
-    return found
+def _plain_labels(row: Row) -> dict[str, str]:
+    return {key: str(value).removeprefix("LRGA + ") for key, value in row.cell.labels.items()}
 
 
 def gains(rows: Sequence[Row]) -> list[str]:
     """One line per pair: the change by LRGA, with a confidence interval over common seeds."""
-    pairs = lrga_pairs(rows, by_labels) or lrga_pairs(rows)
+    pairs = lrga_pairs(rows, labelled=True)
     lines = []
     for pair in pairs[:MOST_GAINS]:
         found, metric = pair.difference, pair.augmented.metric
@@ -385,13 +391,13 @@ class Table(Tabular):
         outcomes = list({o.name: o for row in self.rows for o in row.outcomes}.values())  # rows may share runs
         recorded = "SE" in self.columns  # read from records: nothing is running
         general = [] if self.brief or not cells else general_notes(cells, outcomes)
-        lines = [*self.remarks, *general, *_ended(outcomes)]
+        lines = [*self.remarks, *general, *ended(outcomes)]
         if not recorded:
-            return [*lines, *_to_continue(outcomes)]
+            return [*lines, *to_continue(outcomes)]
         done, all_cells = self.done
         runs = sum(len(row.finished) for row in self.rows)
         counted = f"{done} of {all_cells} cells have finished runs, {runs} runs in all."
-        lines = [counted, *gains_note(lrga_pairs(self.rows, by_labels)), *lines]
+        lines = [counted, *gains_note(lrga_pairs(self.rows, labelled=True)), *lines]
         if any(row.generated for row in self.rows):
             lines.append(f"{DRAWN} trained on generated data: a new sample from the published recipe.")
         if self.brief:
@@ -405,13 +411,14 @@ class Table(Tabular):
     def to_json(self) -> dict[str, Any]:
         """The table as JSON values."""
         done, cells = self.done
+        pairs = {id(pair.augmented): pair.to_json() for pair in lrga_pairs(self.rows, labelled=True)}
         return {
             "title": self.title,
             "complete": self.complete,
             "failed": self.failed,
             "cells": cells,
             "cells_done": done,
-            "rows": [row.to_json() for row in self.rows],
+            "rows": [row.to_json() | {"lrga_difference": pairs.get(id(row))} for row in self.rows],
             "notes": self.notes,
         }
 
@@ -453,147 +460,3 @@ def best_by_validation(rows: Sequence[Row]) -> int | None:
         return None
     sign = 1.0 if rows[0].metric.higher_is_better else -1.0
     return max(means, key=lambda number: sign * means[number])
-
-
-def general_notes(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> list[str]:
-    """Notes on how the numbers were computed and why some are not comparable."""
-    return [_how(cells), *_changes(cells), *_fresh_draws(cells), *_other_files(outcomes), *_mixed_data(outcomes)]
-
-
-def _wiring(cell: Cell) -> str:
-    model = cell.config.model
-    return model.wiring if model.block == "benchmark" else "in residual blocks"
-
-
-def _how(cells: Sequence[Cell]) -> str:
-    """Note on layers and wiring of the runs."""
-    if all(cell.config.budget is None for cell in cells):
-        return _how_links(cells)
-    presets = _by_model((cell.config.model.preset, cell) for cell in cells)
-    wirings = _by_model((_wiring(cell), cell) for cell in cells if cell.config.model.lrga)
-    recalibrated = _distinct(cell.config.optimizer.recalibrate_norm for cell in cells)
-    parts = [f"layers{' and patience' if any(map(_impatient, cells)) else ''} of preset {presets}"]
-    parts += [f"LRGA wiring {wirings}"] if wirings else []
-    if recalibrated != "0":
-        parts.append(f"BatchNorm statistics re-estimated over {recalibrated} batches before each evaluation")
-    reported = {cell.config.reported for cell in cells}
-    mixed = "Last (best validation on one graph)"
-    epoch = {"last": "Last", "best": "Best validation"}[reported.pop()] if len(reported) == 1 else mixed
-    return f"{epoch} epoch's model, mean ± std (n − 1) over n seeds; {', '.join(parts)}."
-
-
-def _by_model(values: Iterable[tuple[str, Cell]]) -> str:
-    """Lists different values; each with its networks if no network has two values."""
-    found: dict[str, dict[str, None]] = {}
-    for value, cell in values:
-        found.setdefault(value, {})[model_word(cell.config)] = None
-    names = [name for models in found.values() for name in models]
-    if len(found) == 1 or len(set(names)) < len(names):
-        return ", ".join(found)
-    return " and ".join(f"{value} ({', '.join(models)})" for value, models in found.items())
-
-
-def _impatient(cell: Cell) -> bool:
-    """Whether it uses the patience of 2020 although the later one is longer."""
-    dataset, patience = dataset_name(cell.config.data.name), cell.config.optimizer.patience
-    if dataset is None or cell.config.model.preset != "2020" or cell.config.budget is None:
-        return False
-    return patience == benchmark_schedule(dataset, preset="2020").patience < benchmark_schedule(dataset).patience
-
-
-def _how_links(cells: Sequence[Cell]) -> str:
-    """Notes on the runs of link prediction."""
-    links = [cell.config for cell in cells if cell.config.option("predictor")]
-    known = _distinct("known" if config.option("validation_edges") else "not known" for config in links)
-    predictors = _distinct(config.option("predictor") for config in links).replace(", ", " or ")
-    negatives = _distinct(config.option("negatives") for config in links).replace(", ", " or ")
-    parts = [f"validation edges {known} in the test", f"predictor {predictors}", f"negatives {negatives}"]
-    if augmented := [cell.config for cell in cells if cell.config.model.lrga]:
-        skip = _distinct("with" if c.option("skip") and not c.option("linear_layers") else "without" for c in augmented)
-        parts.append(f"LRGA of rank {_distinct(c.model.rank for c in augmented)} {skip} skip connection")
-    return "Best validation epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
-
-
-def _changes(cells: Sequence[Cell]) -> list[str]:
-    """Note that lists every option that differs from the published protocol."""
-    found = dict.fromkeys(change_text(key, *pair) for cell in cells for key, pair in cell.deviations().items())
-    return [f"Not the published protocol: {'; '.join(found)}."] if found else []
-
-
-def change_text(key: str, here: Any, there: Any) -> str:
-    """Text for an option that differs from the protocol.
-
-    Example:
-        >>> change_text("max_epochs", 2, 1000), change_text("options", {"sizes": (8, 4, 4)}, {})
-        ('max_epochs 2 (published 1000)', 'data sizes 8/4/4')
-    """
-    if key == "options":
-        return f"data {_text(here)}"
-    return f"{key} {_text(here)}" + ("" if there is None else f" (published {_text(there)})")
-
-
-def _fresh_draws(cells: Sequence[Cell]) -> list[str]:
-    names = dict.fromkeys(dataset_name(cell.config.data.name) for cell in cells)
-    return [f"{name}: {spec_of(name).note}" for name in names if name is not None and spec_of(name).note]
-
-
-def _other_files(outcomes: Sequence[Outcome]) -> list[str]:
-    """Notes on files other than the published ones, by the records of links or the checksum of the graphs."""
-    found: dict[str, None] = {}
-    for outcome in outcomes:
-        data = {} if outcome.record is None else outcome.record.data
-        note = REBUILT.get(data.get("sha256", "")) or (data.get("note") if outcome.config.budget is None else None)
-        if note:
-            found[f"{outcome.config.data.name}: {note}."] = None
-    return list(found)
-
-
-def _mixed_data(outcomes: Sequence[Outcome]) -> list[str]:
-    """Notes on runs with different graphs under one data set name, e.g. files of another origin."""
-    seen: dict[tuple[str, str], set[str]] = {}
-    for outcome in outcomes:
-        if outcome.record is not None and outcome.record.data.get("sha256"):
-            key = (outcome.config.data.name, str(outcome.config.data.options))
-            seen.setdefault(key, set()).add(outcome.record.data["sha256"])
-    return [f"Runs on {name} used {len(sums)} different sets of graphs; see the records."
-            for (name, _), sums in seen.items() if len(sums) > 1]  # fmt: skip
-
-
-def _ended(outcomes: Sequence[Outcome]) -> list[str]:
-    """Notes on runs that failed or diverged, with the reason."""
-    return [
-        f"{run_title(outcome.config)} {outcome.status}: {outcome.record.reason.splitlines()[0]}"
-        for outcome in outcomes
-        if outcome.status in (FAILED, DIVERGED) and outcome.record is not None
-    ]
-
-
-def _to_continue(outcomes: Sequence[Outcome]) -> list[str]:
-    """Notes on the runs that remain and how to resume them."""
-    lines = []
-    for outcome in outcomes:
-        record, title = outcome.record, run_title(outcome.config)
-        if outcome.status == TIME_LIMITED and record is not None:
-            number = "" if record.test is None else f" (test {record.test:.4g})"
-            lines.append(f"{title}: paused after {record.epochs} epochs{number}; run the same command to resume.")
-        elif outcome.status == BUSY:
-            lines.append(f"{title}: in training by another process.")
-        elif outcome.status == PENDING and outcome.begun:
-            lines.append(f"{title}: interrupted; run the same command to resume.")
-    pending = sum(outcome.status == PENDING and not outcome.begun for outcome in outcomes)
-    if 0 < pending < len(outcomes):
-        done = sum(outcome.status == FINISHED for outcome in outcomes)
-        lines.append(f"{done} of {len(outcomes)} runs are done, {pending} not started; run the same command to resume.")
-    return lines
-
-
-def _distinct(values: Any) -> str:
-    return ", ".join(dict.fromkeys(str(value) for value in values))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_text(entry)}" for key, entry in value.items()) or "none"
-    if isinstance(value, list | tuple):
-        return "/".join(f"{entry:,}" if isinstance(entry, int) else str(entry) for entry in value)
-    return value_text(value)

@@ -10,14 +10,13 @@ is used for the test on collab.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lrga.data.datasets.spec import dataset_name, spec_of
+from lrga.data.datasets.spec import dataset_name
 from lrga.errors import OptionError
 from lrga.experiments.cell import Cell, model_label, refuse_taken
-from lrga.models.embeddings import EMBEDDING_LABELS, EMBEDDINGS
+from lrga.models.embeddings import EMBEDDINGS
 from lrga.models.link import CONVOLUTIONS, LINK_SETS
-from lrga.models.zoo import MODELS, model_name
-from lrga.paper.printed import PrintedCell, published
-from lrga.training.config import TrainingConfig
+from lrga.models.zoo import model_name
+from lrga.paper.printed import published, published_for
 from lrga.training.presets import make_config, runs_of_a_table
 from lrga.training.problems.protocols import idle_options
 
@@ -58,31 +57,9 @@ def table2(
         labels={"dataset": name, "model": model_label(config)},
         config=config,
         seeds=LINK_SEEDS if seeds is None else tuple(seeds),
-        published=published_link(name, kind, lrga=lrga) if _papers_metric(config) else None,
+        published=published_for(config),
         protocol=make_config(name, model=kind, lrga=lrga),
     )
-
-
-def published_link(dataset: str, model: str, *, lrga: bool) -> PrintedCell | None:
-    """The paper's number for a cell of Table 2, or ``None``."""
-    wanted = (2, dataset, (MODELS | EMBEDDING_LABELS)[model], lrga)
-    return next((c for c in published() if (c.table, c.dataset, c.model, c.lrga) == wanted), None)
-
-
-def published_for_links(config: TrainingConfig) -> PrintedCell | None:
-    """The cell that a run repeats, or ``None``; width, depth, rank and skip must match."""
-    if dataset_name(config.data.name) is None:
-        return None
-    paper = make_config(config.data.name, model=config.model.model, lrga=config.model.lrga)
-    same = all(getattr(config.model, key) == getattr(paper.model, key) for key in ("hidden", "layers", "rank"))
-    if not same or not _papers_metric(config) or (config.model.lrga and config.option("skip") != paper.option("skip")):
-        return None
-    return published_link(config.data.name, config.model.model, lrga=config.model.lrga)
-
-
-def _papers_metric(config: TrainingConfig) -> bool:
-    """Whether a run reports the same metric as the paper on its data set."""
-    return config.run.metric in (None, spec_of(config.data.name).task.metric)
 
 
 @runs_of_a_table()

@@ -7,9 +7,17 @@ Table 2).
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
+from lrga.data.datasets.spec import dataset_name, spec_of
 from lrga.experiments.published import Published
+from lrga.models.embeddings import EMBEDDING_LABELS
+from lrga.models.zoo import MODELS, budget_of
+from lrga.training.config import TrainingConfig
+from lrga.training.presets import make_config
+from lrga.training.problems.protocols import unused_options
 
+OPEN = ("preset", "wiring", "backend")  # options of the network that the paper does not state, or that change nothing
 SEEDS_OF = {1: 4, 2: 10, 3: 4}  # number of seeds in the paper, by table
 
 
@@ -110,6 +118,40 @@ def published() -> list[PrintedCell]:
         ('GCN', 76.01, 0.67, '400K')
     """
     return list(_all_cells())
+
+
+def published_for(config: TrainingConfig) -> PrintedCell | None:
+    """The cell of Table 1, 2 (links) or 3 (random features) that a run repeats, or ``None``.
+
+    The network, its task and its metric must be those of the cell, except for options in :data:`OPEN`. Data size and
+    schedule may differ, but must be stated next to the numbers.
+
+    Example:
+        >>> published_for(make_config("ZINC", model="gatedgcn", budget="500k")).mean
+        0.249
+        >>> published_for(make_config("ZINC", model="gatedgcn", budget="500k", rank=10)) is None
+        True
+    """
+    dataset, model, names = dataset_name(config.data.name), config.model, MODELS | EMBEDDING_LABELS
+    if dataset not in METRICS or model.model not in names:
+        return None
+    given: dict[str, Any] = {} if config.budget is None else {"budget": model.budget, "random_features": model.random_features}
+    here, paper = config.to_json(), make_config(dataset, model=model.model, lrga=model.lrga, **given).to_json()
+    changed = {
+        key: value
+        for section in ("model", "link")
+        for key, value in here.get(section, {}).items()
+        if key not in OPEN and value != paper[section][key]
+    }
+    if changed.keys() - unused_options(config, changed) or config.run.metric not in (
+        None,
+        spec_of(dataset).task.metric,
+    ):
+        return None
+    table = 2 if config.budget is None else 3 if model.random_features else 1
+    budget = None if config.budget is None else budget_of(config.budget)[1]
+    wanted = (table, dataset, names[model.model], budget, model.lrga)
+    return next((c for c in _all_cells() if (c.table, c.dataset, c.model, c.budget, c.lrga) == wanted), None)
 
 
 @cache

@@ -7,18 +7,19 @@ depends on the data set (:mod:`lrga.training.presets`); layers and wiring depend
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from lrga.checks import check_choice
 from lrga.errors import OptionError
 from lrga.experiments.cell import Cell, model_label, refuse_taken, select_cells
-from lrga.models.zoo import MODELS, RANK, budget_of, model_name, paper_set
+from lrga.models.zoo import RANK, model_name, paper_set
 from lrga.nn.layers.base import PRESETS
 from lrga.paper.link_protocols import cells_of_table2
 from lrga.paper.preset import PAPER, paper_choice
-from lrga.paper.printed import PrintedCell, published
+from lrga.paper.printed import published, published_for
 from lrga.training.config import TrainingConfig
-from lrga.training.presets import make_config, parse_budget, runs_of_a_table
+from lrga.training.presets import make_config, runs_of_a_table
 
 SEEDS: dict[str, tuple[int, ...]] = dict.fromkeys(("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10"), (41, 95, 12, 35))
 SEEDS["TSP"] = (41, 42, 9, 23)
@@ -84,7 +85,7 @@ def table1(
         >>> cell.published.mean, cell.seeds, cell.config.optimizer.batch_size
         (76.01, (41, 95, 12, 35), 64)
     """
-    return _cell(1, dataset, model, budget=budget, lrga=lrga, seeds=seeds, given={}, options=options)
+    return _cell(dataset, model, budget=budget, lrga=lrga, seeds=seeds, given={}, options=options)
 
 
 def table3(model: str = "gcn", *, lrga: bool = True, seeds: Iterable[int] | None = None, **options: Any) -> Cell:
@@ -96,7 +97,7 @@ def table3(model: str = "gcn", *, lrga: bool = True, seeds: Iterable[int] | None
         (86.765, True)
     """
     given = {"random_features": True}
-    return _cell(3, "PATTERN", model, budget="500K", lrga=lrga, seeds=seeds, given=given, options=options)
+    return _cell("PATTERN", model, budget="500K", lrga=lrga, seeds=seeds, given=given, options=options)
 
 
 def plain_counterpart(model: str, *, lrga: bool, seeds: Iterable[int] | None = None, **options: Any) -> Cell:
@@ -118,14 +119,12 @@ def rank_ablation(rank: int = RANK, *, seeds: Iterable[int] | None = None, **opt
         >>> rank_ablation(10).published is None, rank_ablation(30).published.mean
         (True, 76.01)
     """
-    cell = _cell(1, "CLUSTER", "gcn", budget="500K", lrga=True, seeds=seeds, given={"rank": rank}, options=options)
+    cell = _cell("CLUSTER", "gcn", budget="500K", lrga=True, seeds=seeds, given={"rank": rank}, options=options)
     labels = {"dataset": "CLUSTER", "model": "LRGA + GCN", "rank": rank, "rank/117": round(rank / MEAN_NODES, 2)}
-    printed = cell.published if rank == RANK else None
-    return Cell(labels=labels, config=cell.config, seeds=cell.seeds, published=printed, protocol=cell.protocol)
+    return replace(cell, labels=labels)
 
 
 def _cell(
-    table: int,
     dataset: str,
     model: str,
     *,
@@ -143,16 +142,9 @@ def _cell(
         labels={"dataset": name, "model": model_label(config), "budget": str(config.model.budget)},
         config=config,
         seeds=SEEDS[name] if seeds is None else tuple(seeds),
-        published=published_cell(table, name, config.model.model, budget=budget, lrga=lrga),
+        published=published_for(config),
         protocol=paper,
     )
-
-
-def published_cell(table: int, dataset: str, model: str, *, budget: str | int, lrga: bool) -> PrintedCell | None:
-    """The paper's number for a cell of Table 1 or 3, or ``None``."""
-    label = budget_of(parse_budget(budget) if isinstance(budget, str) else budget)[1]
-    wanted = (table, dataset, MODELS[model_name(model)], label, lrga)
-    return next((c for c in published() if (c.table, c.dataset, c.model, c.budget, c.lrga) == wanted), None)
 
 
 TITLES: dict[str, str] = {

@@ -7,10 +7,11 @@ from typing import Any
 
 from lrga.experiments.cell import budget_label, model_label
 from lrga.experiments.loading import Collection, Run, grouped_rows, rank_series
+from lrga.experiments.notes import change_text
 from lrga.experiments.published import Reference
 from lrga.experiments.records import DIGITS, spread_evenly
 from lrga.experiments.sheet import value_text
-from lrga.experiments.table import Row, change_text
+from lrga.experiments.table import Row
 from lrga.explain.html import render, write_page
 from lrga.io.documents import is_number
 from lrga.paper.reference import THE_PAPER
