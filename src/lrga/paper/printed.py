@@ -135,7 +135,8 @@ def published_for(config: TrainingConfig) -> PrintedCell | None:
     dataset, model, names = dataset_name(config.data.name), config.model, MODELS | EMBEDDING_LABELS
     if dataset not in METRICS or model.model not in names:
         return None
-    given: dict[str, Any] = {} if config.budget is None else {"budget": model.budget, "random_features": model.random_features}
+    size: dict[str, Any] = {"budget": model.budget, "random_features": model.random_features}
+    given = {} if config.budget is None else size
     here, paper = config.to_json(), make_config(dataset, model=model.model, lrga=model.lrga, **given).to_json()
     changed = {
         key: value
