@@ -12,7 +12,7 @@ PACKAGE = ROOT / "src" / "lrga"
 # A package may import those before it in this list, and itself.
 PACKAGES = (
     "errors", "version", "checks", "io", "ops", "nn", "graphgym", "distributed", "data", "models", "tasks",
-    "training", "hub", "explain", "theory", "experiments", "paper", "speed", "report", "cli",
+    "training", "pretrained", "hub", "explain", "theory", "experiments", "paper", "speed", "report", "cli",
 )  # fmt: skip
 ONLY = {
     "checks": {"errors"},

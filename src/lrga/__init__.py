@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lrga.nn.conv import LRGAConv
     from lrga.nn.random_features import RandomFeatures
     from lrga.ops.attention import low_rank_attention
-    from lrga.training.pretrained import load_pretrained, save_pretrained
+    from lrga.pretrained import load_pretrained, save_pretrained
 
 __all__ = [
     "GNN",
@@ -80,10 +80,10 @@ _HOME = {
     "batch_context": "nn.context",
     "build_model": "models.zoo",
     "checking": "checks",
-    "load_pretrained": "training.pretrained",
+    "load_pretrained": "pretrained",
     "low_rank_attention": "ops.attention",
     "provide_batch": "nn.augment",
-    "save_pretrained": "training.pretrained",
+    "save_pretrained": "pretrained",
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 from lrga.errors import MissingDependencyError
 from lrga.models.gnn import GNN
 from lrga.models.link import LinkModel
-from lrga.training.pretrained import CONFIG, WEIGHTS, read_network, write_network
+from lrga.pretrained import CONFIG, WEIGHTS, read_network, write_network
 
 try:
     from huggingface_hub import PyTorchModelHubMixin, snapshot_download
@@ -22,7 +22,7 @@ __all__ = ["HubGNN", "HubLinkModel"]
 
 
 class _Files(PyTorchModelHubMixin):
-    """``PyTorchModelHubMixin`` that saves and loads the files of :mod:`lrga.training.pretrained`."""
+    """``PyTorchModelHubMixin`` that saves and loads the files of :mod:`lrga.pretrained`."""
 
     kind: str
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 import lrga
+from lrga import pretrained
 from lrga.errors import CheckpointError, ChecksumError, DataMissingError, DTypeError, LRGAError, OptionError
 from lrga.models import DeepWalk, LinkGNN, LinkModel, LinkPredictor, MatrixFactorization
 from lrga.nn import Wiring
-from lrga.training import load_run, pretrained, train
+from lrga.training import load_run, train
 
 X, EDGES = torch.rand(6, 3), torch.tensor([[0, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 0, 3]])
 ATOMS = torch.tensor([[0, 1], [3, 2], [1, 1], [2, 0], [3, 1], [0, 0]])

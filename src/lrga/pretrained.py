@@ -36,7 +36,7 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 NETWORKS: dict[str, type[nn.Module]] = {
     kind.__name__: kind for kind in (GNN, LinkModel, MatrixFactorization, Node2Vec, DeepWalk)
 }
-NAMED = Path(__file__).resolve().parents[3] / "pretrained"  # of a clone; not in the wheel
+NAMED = Path(__file__).resolve().parents[2] / "pretrained"  # of a clone; not in the wheel
 HUB = "hf://"
 
 
