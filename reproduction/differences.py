@@ -83,7 +83,7 @@ def differences_table(folders: Iterable[str | Path]) -> Sheet:
     found = differences(folders)
     headings = ("cell", False), ("diff", True), ("SE", True), ("variants (SE)", False), ("closest within 2 SE", False)
     rows, values = tuple(d.cells() for d in found), tuple(d.to_json() for d in found)
-    return Sheet(title="Cells far from the paper's", columns=headings, rows=rows, values=values)
+    return Sheet(title="Cells that differ from the paper", columns=headings, rows=rows, values=values)
 
 
 def _network(cell: Cell) -> tuple[Any, ...]:

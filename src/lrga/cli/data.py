@@ -101,7 +101,7 @@ def show_info(name: Name, data_root: Root = None, as_json: o.AsJson = False) -> 
         ("graph" if one else "mean graph", f"{means[0]} nodes, {means[1]} directed edges (published)"),
         ("node features", facts["node_features"]),
         ("edge features", facts["edge_features"]),
-        ("comes from", facts["origin"]),
+        ("origin", facts["origin"]),
         *(("file", f"{file['name']}  {file['url']}") for file in facts["files"]),
         ("licence", f"{facts['licence']} ({facts['terms']})"),
         *(("cite", citation) for citation in facts["citation"]),

@@ -100,7 +100,7 @@ SPECS = (
         (5_000, 2_500, 2_500),
         metric="roc_auc",
         node_features="number of neighbouring mines (one-hot) or unknown, 7 numbers",
-        what="a grid of 100 by 100 cells, which of them hide a mine",
+        what="a grid of 100 by 100 cells; the classes are cells with and without a mine",
     ),
     _spec(
         "tolokers",
@@ -109,7 +109,7 @@ SPECS = (
         (5_879, 2_939, 2_940),
         metric="roc_auc",
         node_features="profile and statistics of the worker, 10 numbers",
-        what="workers of a crowdsourcing platform who shared a task, which of them were banned",
+        what="workers of a crowdsourcing platform, linked if they shared a task; the classes are banned or not",
     ),
     _spec(
         "chameleon-filtered",
@@ -117,7 +117,7 @@ SPECS = (
         (890, 8_854, 2_325, 5),
         (409, 287, 194),
         node_features="bag of nouns of the page, 2,325 numbers (0 or 1)",
-        what="Wikipedia pages on chameleons, their traffic in five classes, duplicates removed",
+        what="Wikipedia pages on chameleons without duplicates; the five classes are levels of traffic",
         citation=_WIKIPEDIA,
     ),
     _spec(
@@ -126,7 +126,7 @@ SPECS = (
         (2_223, 46_998, 2_089, 5),
         (1_053, 718, 452),
         node_features="bag of nouns of the page, 2,089 numbers (0 or 1)",
-        what="Wikipedia pages on squirrels, their traffic in five classes, duplicates removed",
+        what="Wikipedia pages on squirrels without duplicates; the five classes are levels of traffic",
         citation=_WIKIPEDIA,
     ),
     _spec(
@@ -135,7 +135,7 @@ SPECS = (
         (7_600, 26_659, 932, 5),
         (3_648, 2_432, 1_520),
         node_features="bag of keywords of the actor's page, 932 numbers (0 or 1)",
-        what="actors who occur on the same Wikipedia page, in five classes",
+        what="actors, linked if they occur on the same Wikipedia page; five classes",
         citation=(
             "Pei, Wei, Chang, Lei, Yang: Geom-GCN: Geometric Graph Convolutional Networks. ICLR 2020",
             "Tang, Sun, Wang, Yang: Social Influence Analysis in Large-Scale Networks. KDD 2009",

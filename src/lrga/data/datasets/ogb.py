@@ -153,7 +153,7 @@ SPECS = (
         nodes=576_289,
         edges=42_463_862,
         node_features="species of the protein, one of 58, one-hot",
-        what="associations of proteins, divided by how they were found",
+        what="associations of proteins, split by the method that found them",
         licence="CC-0",
         citation="Szklarczyk et al.: STRING v11: protein-protein association networks with increased coverage. "
         "Nucleic Acids Research 47(D1), 2019",
@@ -165,8 +165,8 @@ SPECS = (
         nodes=235_868,
         edges=2_358_104,
         node_features="mean word vector of the author's papers, 128 numbers",
-        edge_features="number of joint papers of a year (weight), the year",
-        what="joint papers of authors, divided by year",
+        edge_features="number of joint papers in a year (weight), and the year",
+        what="authors, linked by joint papers, split by year",
         licence="ODC-BY",
         citation="Wang, Shen, Huang, Wu, Dong, Kanakia: Microsoft Academic Graph: When experts are not enough. "
         "Quantitative Science Studies 1(1), 2020",
@@ -178,7 +178,7 @@ SPECS = (
         nodes=4_267,
         edges=2_135_822,
         node_features="none (learned embeddings)",
-        what="interactions of drugs, divided by the protein they target",
+        what="interactions of drugs, split by target protein",
         licence="CC-0",
         citation="Wishart et al.: DrugBank 5.0: a major update to the DrugBank database for 2018. "
         "Nucleic Acids Research 46(D1), 2018",

@@ -95,7 +95,7 @@ def _spec(name: str, nodes: int, edges: int, features: int, classes: int, train:
         mean_nodes=nodes,
         mean_edges=edges,
         node_features=f"{words}, {features:,} numbers, not normalised",
-        origin="publications that cite each other, in classes; the files of https://github.com/kimiyoung/planetoid",
+        origin="publications linked by citations, in classes by topic; the files of https://github.com/kimiyoung/planetoid",
         licence="MIT",
         terms="files MIT, as the publisher's repository states; terms of the citation data are not stated there",
         citation=(
