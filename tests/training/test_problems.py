@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -210,6 +211,7 @@ def test_a_warm_up_reaches_the_full_rate_and_never_exceeds_it(schedule, per, war
         rates.append(made.lr)
         made.step()
     assert max(rates) == 0.5
+    assert Schedule(optimizer, replace(options, lr=1e-6, warmup_epochs=0.0), 5).lr == 1e-6  # below min_lr
     assert rates.index(0.5) <= (round(5 * warmup) - 1 if per == "step" else 5 * math.ceil(warmup) - 1)
     assert per == "step" or all(rates[i] == rates[i - i % 5] for i in range(20))
 

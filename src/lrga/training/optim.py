@@ -125,7 +125,8 @@ class Schedule:
 
     def _rate(self, t: int, warmup: int, total: int) -> float:
         options = self.options
-        rate, floor, kind = options.lr, options.min_lr, options.schedule
+        rate, kind = options.lr, options.schedule
+        floor = min(options.min_lr, rate)
         if kind == "one_cycle":
             return _one_cycle(rate, t, total)
         if t < warmup:
@@ -134,7 +135,7 @@ class Schedule:
             return rate
         share = min((t - warmup) / max(total - warmup, 1), 1.0)
         falling = 1.0 - share if kind == "linear" else (1.0 + math.cos(math.pi * share)) / 2.0
-        return floor + max(rate - floor, 0.0) * falling
+        return floor + (rate - floor) * falling
 
     def state(self) -> dict[str, Any]:
         """The state of the schedule, as JSON values."""
