@@ -160,12 +160,10 @@ def earlier_name(config: TrainingConfig) -> str:
     return _named(config, left_out)
 
 
-_FIRST_SCHEDULE = {"graphs": "plateau", "links": "constant"}  # before there was an option
-
-
 def _named(config: TrainingConfig, left_out: Mapping[str, Mapping[str, Any]]) -> str:
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
-    left_out = {**left_out, "optimizer": {**left_out["optimizer"], "schedule": _FIRST_SCHEDULE[config.problem]}}
+    first = "plateau" if config.link is None else "constant"  # before there was an option
+    left_out = {**left_out, "optimizer": {**left_out["optimizer"], "schedule": first}}
     decisive = {
         section: {key: v for key, v in values.items() if left_out.get(section, {}).get(key, _NEVER) != v}
         for section, values in essence(config).items()

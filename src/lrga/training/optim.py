@@ -128,7 +128,12 @@ class Schedule:
         rate, kind = options.lr, options.schedule
         floor = min(options.min_lr, rate)
         if kind == "one_cycle":
-            return _one_cycle(rate, t, total)
+            turn = float(_ONE_CYCLE_RISE * total) - 1
+            if t <= turn and turn > 0:
+                low, high, share = rate * _ONE_CYCLE_FIRST, rate, t / turn
+            else:
+                low, high, share = rate, rate * _ONE_CYCLE_LAST, min((t - turn) / max(total - 1 - turn, 1), 1.0)
+            return high + (low - high) / 2.0 * (1.0 + math.cos(math.pi * share))
         if t < warmup:
             return rate * (t + 1) / warmup
         if kind in ("constant", "plateau"):
@@ -148,15 +153,6 @@ class Schedule:
         infinite = {"inf": math.inf, "-inf": -math.inf}
         self._plateau.load_state_dict({key: infinite.get(str(v), v) for key, v in state["plateau"].items()})
         self.done = state["done"]
-
-
-def _one_cycle(rate: float, t: int, total: int) -> float:
-    turn = float(_ONE_CYCLE_RISE * total) - 1
-    if t <= turn and turn > 0:
-        low, high, share = rate * _ONE_CYCLE_FIRST, rate, t / turn
-    else:
-        low, high, share = rate, rate * _ONE_CYCLE_LAST, min((t - turn) / max(total - 1 - turn, 1), 1.0)
-    return high + (low - high) / 2.0 * (1.0 + math.cos(math.pi * share))
 
 
 class WeightAverage:

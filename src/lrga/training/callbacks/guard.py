@@ -7,6 +7,7 @@ batches; on failure the epoch is repeated from a copy of its start, with a check
 import itertools
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -108,18 +109,13 @@ def first_non_finite(model: nn.Module, run: Callable[[], Any], inputs: Mapping[s
             return f"NaN or infinity in {name}"
     found: list[str] = []
 
-    def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def hook(module: nn.Module, _: Any, output: Any) -> None:
-            if not found and not _is_finite(output):
-                bad = [key for key, value in module.named_parameters(recurse=False) if not _is_finite(value)]
-                because = f"; parameters that are not finite: {' and '.join(bad)}" if bad else ""
-                found.append(
-                    f"NaN or infinity first in the output of layer {name!r} ({type(module).__name__}){because}"
-                )
+    def watch(name: str, module: nn.Module, _: Any, output: Any) -> None:
+        if not found and not _is_finite(output):
+            bad = [key for key, value in module.named_parameters(recurse=False) if not _is_finite(value)]
+            because = f"; parameters that are not finite: {' and '.join(bad)}" if bad else ""
+            found.append(f"NaN or infinity first in the output of layer {name!r} ({type(module).__name__}){because}")
 
-        return hook
-
-    hooks = [module.register_forward_hook(watch(name)) for name, module in model.named_modules() if name]
+    hooks = [module.register_forward_hook(partial(watch, name)) for name, module in model.named_modules() if name]
     try:
         with torch.no_grad():
             output = run()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from lrga.distributed.collectives import world_size
 from lrga.errors import LRGAError
 from lrga.io.limits import first_line
 from lrga.training.determinism import random_states, restore_random_states
@@ -144,10 +145,11 @@ class Engine(ABC):
 
     Args:
         trainer: The trainer; its model, optimiser and sums must keep their memory addresses.
+        problem: The trainer's problem.
     """
 
-    def __init__(self, trainer: "Trainer") -> None:
-        self.trainer, self.device = trainer, trainer.device
+    def __init__(self, trainer: "Trainer", problem: Any) -> None:
+        self.trainer, self.problem, self.device = trainer, problem, trainer.device
         self._rate, self._lr = -1.0, torch.zeros((), dtype=torch.float32, device=self.device)  # read by Adam
         sources = [getattr(module, "generator", None) for module in trainer.model.modules()]
         self._generators = [own for own in sources if isinstance(own, torch.Generator)]  # on this device: see why_plain
@@ -229,7 +231,7 @@ def start_engine(trainer: "Trainer") -> Engine | None:
     reason = why_plain(trainer)
     if reason is None:
         try:
-            engine = trainer.problem.make_engine(trainer)
+            engine = trainer.problem.engine(trainer, trainer.problem)
             engine.prepare()
             reason = engine.why_differs()
             if reason is None:
@@ -251,9 +253,8 @@ def why_plain(trainer: "Trainer") -> str | None:
     """Why the plain loop must be used, as far as known without a capture; ``None`` if there is no reason."""
     if trainer.choice == "auto" and trainer.device.type != "cuda":
         return "there is no GPU"
-    if isinstance(trainer.model, nn.parallel.DistributedDataParallel):
-        return "the model is spread over several processes"
-
+    if world_size() > 1 or isinstance(trainer.model, nn.parallel.DistributedDataParallel):
+        return "several processes train"
     for name, module in trainer.model.named_modules():
         source = getattr(module, "generator", None)
         if isinstance(source, torch.Generator) and source.device.type != trainer.device.type:

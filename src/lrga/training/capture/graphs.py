@@ -52,8 +52,7 @@ class GraphEngine(Engine):
     """
 
     def __init__(self, trainer: "Trainer", problem: "GraphProblem") -> None:
-        super().__init__(trainer)
-        self.problem = problem
+        super().__init__(trainer, problem)
         options, level = problem.options, problem.task.level
         self.train = Batches(problem.splits["train"].padded, options.batch_size, level)
         self._graphs = {}  # batch size → graph indices that the captured step reads

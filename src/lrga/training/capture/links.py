@@ -19,8 +19,7 @@ class LinkEngine(Engine):
     pairs (all batches except the last have the same number), and one for evaluation."""
 
     def __init__(self, trainer: "Trainer", problem: "LinkProblem") -> None:
-        super().__init__(trainer)
-        self.problem = problem
+        super().__init__(trainer, problem)
         edges, size = problem.edges.size(0), problem.options.batch_size
         self.sizes = sorted({min(size, edges), (edges - 1) % size + 1})
         self._pairs = {size: torch.zeros(2, 2, size, dtype=torch.int64, device=self.device) for size in self.sizes}

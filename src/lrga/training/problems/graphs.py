@@ -22,13 +22,13 @@ from lrga.tasks.losses import weighted_cross_entropy
 from lrga.tasks.running import Scores
 from lrga.tasks.task import Task
 from lrga.training.callbacks.guard import first_non_finite
+from lrga.training.capture.graphs import GraphEngine
 from lrga.training.config import OptimizerConfig
 from lrga.training.determinism import NORM_STREAM, order_generator, step_seed, stream_generator
 from lrga.training.evaluate import autocast, evaluate, in_mode, recalibrate_norm, run_model
 from lrga.training.problems.problem import Problem, StepLoss
 
 if TYPE_CHECKING:
-    from lrga.training.capture.engine import Engine
     from lrga.training.trainer import Trainer
 
 _SAMPLES = 3  # the random stream of neighbour sampling
@@ -48,7 +48,7 @@ class GraphProblem(Problem):
         seed: Seed of the order of the graphs. (Weights and dropout use PyTorch's global random state.)
     """
 
-    name = "graphs"
+    name, engine = "graphs", GraphEngine
 
     def __init__(
         self,
@@ -107,11 +107,6 @@ class GraphProblem(Problem):
             if (why := why_not_padded(graphs)) is not None:
                 return f"{why} in {split}"
         return None
-
-    def make_engine(self, trainer: "Trainer") -> "Engine":
-        from lrga.training.capture.graphs import GraphEngine  # imported here: it imports this module
-
-        return GraphEngine(trainer, self)
 
     def diagnose(self, batch: PackedBatch) -> str | None:
         inputs = {"x": batch.x, "edge_attr": batch.edge_attr, "y": batch.y}
@@ -193,9 +188,6 @@ class ParallelGraphProblem(GraphProblem):
 
     def reduce_gradients(self) -> None:
         reduce_gradients(self.model)
-
-    def why_not_captured(self) -> str | None:
-        return "several processes train"
 
 
 class Shares:

@@ -26,6 +26,7 @@ from lrga.nn.recompute import recomputed
 from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.tasks.task import LinkTask
 from lrga.training.callbacks.guard import first_non_finite
+from lrga.training.capture.links import LinkEngine
 from lrga.training.config import LinkConfig, OptimizerConfig
 from lrga.training.determinism import step_seed, stream_generator
 from lrga.training.evaluate import autocast, in_mode
@@ -33,7 +34,6 @@ from lrga.training.problems.graphs import share_of
 from lrga.training.problems.problem import Problem, StepLoss
 
 if TYPE_CHECKING:
-    from lrga.training.capture.engine import Engine
     from lrga.training.trainer import Trainer
 
 LinkNetwork = LinkModel | MatrixFactorization
@@ -124,7 +124,7 @@ class LinkProblem(Problem):
         recompute: Whether the backward pass recomputes scores (activation checkpointing).
     """
 
-    name, unit = "links", "edges"
+    name, unit, engine = "links", "edges", LinkEngine
     remedy = "lower the learning rate, clip gradients (--clip-gradient 1), or check the node features"
 
     def __init__(
@@ -245,11 +245,6 @@ class LinkProblem(Problem):
             return "the graph has weighted loops, for which PyG is used"
         return None
 
-    def make_engine(self, trainer: "Trainer") -> "Engine":
-        from lrga.training.capture.links import LinkEngine  # imported here: it imports this module
-
-        return LinkEngine(trainer, self)
-
     def diagnose(self, batch: Pairs) -> str | None:
         return self._diagnose(lambda: self.step_loss(batch, 0, 0).value)
 
@@ -340,9 +335,6 @@ class PartitionedLinkProblem(LinkProblem):
 
     def _check_mask(self, conv: str) -> None:
         raise UnsupportedError("one process for mask_batch", f"{world_size()} processes", "start one process")
-
-    def why_not_captured(self) -> str | None:
-        return "several processes train"
 
     def diagnose_split(self, split: str) -> str | None:
         return None

@@ -47,6 +47,7 @@ class Problem(ABC):
         batches: Number of batches per epoch.
         remedy: Remedy for a loss that is not finite.
         is_evaluated: Whether epochs are evaluated and recorded; preparatory stages are not.
+        engine: The engine for captured steps, if they can be captured.
     """
 
     name: ClassVar[str]
@@ -56,6 +57,7 @@ class Problem(ABC):
         "the graphs of this batch"
     )
     is_evaluated: ClassVar[bool] = True
+    engine: ClassVar["type[Engine]"]
     model: nn.Module
     task: Any
     options: OptimizerConfig
@@ -90,10 +92,6 @@ class Problem(ABC):
     def why_not_captured(self) -> str | None:
         """Why steps cannot be captured as CUDA graphs, as far as known without a capture; ``None`` if they can."""
         return f"{self.name} cannot be captured"
-
-    def make_engine(self, trainer: "Trainer") -> "Engine":
-        """Creates the engine for captured steps."""
-        raise TypeError(f"{type(self).__name__} has no captured steps")
 
     def diagnose(self, batch: Any) -> str | None:
         """Where NaN or infinity first appears when the model runs on a batch; ``None`` if nowhere."""

@@ -224,7 +224,13 @@ class FolderCheckpointer(Checkpointer):
         self.seconds, self._saved_at, self._saved = 60 * minutes, time.monotonic(), ""
 
     def pause(self, trainer: "Trainer") -> str | None:
-        reason = self._reason(trainer)
+        reason, now = None, time.monotonic()
+        if self.request.received is not None:
+            reason = "interrupted"
+        elif self.deadline is not None and now >= self.deadline:
+            reason = "time_limit"
+        elif now - self._saved_at >= self.seconds and trainer.guard.is_finite():  # else the guard reports the problem
+            reason = "checkpoint"
         if world_size() > 1:
             if trainer.device.type == "cuda" and trainer.batch % 16:  # asking other ranks synchronises the GPU
                 return None
@@ -235,15 +241,6 @@ class FolderCheckpointer(Checkpointer):
             self.save(trainer)
             return None
         return reason
-
-    def _reason(self, trainer: "Trainer") -> str | None:
-        if self.request.received is not None:
-            return "interrupted"
-        now = time.monotonic()
-        if self.deadline is not None and now >= self.deadline:
-            return "time_limit"
-        # if losses are not finite, the guard reports it at its next check
-        return "checkpoint" if now - self._saved_at >= self.seconds and trainer.guard.is_finite() else None
 
     def log(self, text: str, facts: dict[str, Any]) -> None:
         self.folder.log(text)
