@@ -1,26 +1,30 @@
-"""Writes the tables of four documents from the records in reproduction/results/.
+"""Writes the tables and figures of three documents from the records in reproduction/results/.
 
-    python benchmarks/tables.py          # refresh the documents
-    python benchmarks/tables.py --check  # exit code 1 if one differs from the records
+    python benchmarks/tables.py          # refresh the documents and draw the figures
+    python benchmarks/tables.py --check  # exit code 1 if a document differs from the records
 
-In the documents every table is between two comments, ``<!-- table: NAME -->`` and ``<!-- end -->``; the text between
-them is replaced.
+In the documents every table or figure is between two comments, ``<!-- table: NAME -->`` and ``<!-- end -->``; the text
+between them is replaced. Below a figure is a checksum of the numbers that it shows.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import re
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lrga.explain.style import COLOURS, save_figure
 from lrga.speed.record import problem_of
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "reproduction" / "results"
+IMAGES = ROOT / "docs" / "images"
 DOCUMENTS = (
     ROOT / "README.md",
     *(ROOT / "docs" / "results" / f"{name}.md" for name in ("performance", "scale")),
@@ -57,8 +61,6 @@ def read(name: str, folder: Path) -> dict[str, Any] | None:
 
 
 def method_name(row: Mapping[str, Any]) -> str:
-    if row["case"] == "linear":
-        return f"{row['nodes']:,} nodes, {row['method']}"
     return f"{row['case'].removeprefix('step ')}: {row['method']}" if row["case"].startswith("step") else row["method"]
 
 
@@ -93,11 +95,7 @@ def gpu_short(record: Mapping[str, Any]) -> str:
     ]
     rows = []
     for what, beside, case, method in cases:
-        times = {
-            (row["method"], row["launch"]): row["both_ms"]
-            for row in record["rows"]
-            if row["case"] == case and row["precision"] == "tf32"
-        }
+        times = times_of(record, case)
         theirs, ours = ([times.get((name, launch)) for launch in ("eager", "replay")] for name in (method, "lrga"))
         faster = [f"{theirs[0] / ours[i]:.1f}× {name}" for i, name in enumerate(("eager", "replayed")) if ours[i]]
         rows.append([what, beside, *map(number, (*theirs, *ours)), ", ".join(faster)])
@@ -107,6 +105,80 @@ def gpu_short(record: Mapping[str, Any]) -> str:
         f"*Times faster*: eager time of the baseline divided by the time of lrga.\n{conditions(record)}"
     )
     return f"{facts}\n\n{markdown(headings, rows)}"
+
+
+def times_of(record: Mapping[str, Any], case: str) -> dict[tuple[str, str], float]:
+    """Method and launch → forward + backward in ms, of one case in TF32."""
+    rows = [row for row in record["rows"] if row["case"] == case and row["precision"] == "tf32"]
+    return {(row["method"], row["launch"]): row["both_ms"] for row in rows}
+
+
+def speed_points(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of the figure of the performance page: times with baseline, and growth with the nodes."""
+    cases = {
+        "training step\nLRGA + GCN": ("step LRGA + GCN", "PyG"),
+        "training step\nLRGA + GatedGCN": ("step LRGA + GatedGCN", "PyG"),
+        "attention\n128 graphs": ("small", "padded LRGA"),
+        "attention\none large graph": ("large", "authors' arithmetic"),
+    }
+    shown = {}
+    for name, (case, method) in cases.items():
+        times = times_of(record, case)
+        shown[name] = [times.get(key) for key in ((method, "eager"), ("lrga", "eager"), ("lrga", "replay"))]
+    rows = [row for row in record["rows"] if row["case"] == "linear"]
+    growth = {
+        launch: [(row["nodes"], row["both_ms"]) for row in rows if row["launch"] == launch]
+        for launch in ("eager", "replay")
+    }
+    return {"times": shown, "growth": growth}
+
+
+def draw_speed(points: Mapping[str, Any], figure: Any) -> None:
+    dots, growth = figure.subplots(1, 2, width_ratios=(3, 2))
+    styles = (("baseline, eager", "#999999"), ("lrga, eager", "#9ecae1"), ("lrga, replayed", COLOURS[0]))
+    for number, (label, colour) in enumerate(styles):
+        found = [(i + 0.2 * (number - 1), times[number]) for i, times in enumerate(points["times"].values())]
+        heights, found_ms = zip(*((height, ms) for height, ms in found if ms is not None), strict=True)
+        dots.scatter(found_ms, heights, s=60, color=colour, label=label)
+    dots.set_yticks(range(len(points["times"])), list(points["times"]))
+    dots.invert_yaxis()
+    dots.set(xscale="log", xlabel="forward + backward, ms (lower is better)")
+    dots.legend()
+    for values, (label, colour) in zip(points["growth"].values(), styles[1:], strict=True):
+        growth.plot(*zip(*values, strict=True), marker="o", color=colour, label=f"{label}, one graph")
+    growth.set(xscale="log", yscale="log", xlabel="nodes", ylabel="ms")
+    growth.legend()
+
+
+def scale_points(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of the figure of the scale page: method → nodes, seconds, MB."""
+    found: dict[str, list[tuple[int, float, float]]] = {}
+    for row in record["rows"]:
+        if "seconds" in row:
+            found.setdefault(row["method"], []).append((row["nodes"], row["seconds"], row["peak_bytes"] / 2**20))
+    return found
+
+
+def draw_scale(points: Mapping[str, Any], figure: Any) -> None:
+    for ax, column, label in zip(figure.subplots(1, 2), (1, 2), ("seconds per step", "memory, MB"), strict=True):
+        for (method, values), colour in zip(points.items(), COLOURS, strict=False):
+            ax.plot([v[0] for v in values], [v[column] for v in values], marker="o", color=colour, label=method)
+        ax.set(xscale="log", yscale="log", xlabel="nodes", ylabel=label)
+    ax.legend()
+
+
+def of_figure(name: str) -> Callable[[Path], str]:
+    """The link to a figure, with a checksum of the numbers that it shows."""
+
+    def link(folder: Path) -> str:
+        source, points, _, text = FIGURES[name]
+        record = read(source, folder)
+        if record is None:
+            return "No record yet."
+        digest = hashlib.sha256(json.dumps(points(record)).encode()).hexdigest()[:16]
+        return f"![{text}](../images/{name}.svg)\n\n<!-- drawn from numbers of sha256 {digest} -->"
+
+    return link
 
 
 def conditions(record: Mapping[str, Any]) -> str:
@@ -305,12 +377,17 @@ def of_gpu(make: Callable[[Mapping[str, Any]], str]) -> Callable[[Path], str]:
     return table
 
 
+# Name of the file → record, its numbers, how they are drawn, alternative text.
+FIGURES: dict[str, tuple[str, Callable[..., Any], Callable[..., None], str]] = {
+    "speed": ("gpu-h200", speed_points, draw_speed, "Times of lrga and of the baselines, and growth with the nodes"),
+    "scale": ("scale-h200", scale_points, draw_scale, "Time and memory of a training step over the number of nodes"),
+}
 TABLES: dict[str, Callable[[Path], str]] = {
+    **{f"figure-{name}": of_figure(name) for name in FIGURES},
     "gpu-short": of_gpu(gpu_short),
     "gpu-facts": of_gpu(gpu_facts),
     "gpu-large": of_gpu(lambda r: gpu_rows(r, lambda case: case == "large", "one graph of 576,289 nodes")),
     "gpu-small": of_gpu(lambda r: gpu_rows(r, lambda case: case == "small", "128 graphs, 14,384 nodes")),
-    "gpu-linear": of_gpu(lambda r: gpu_rows(r, lambda case: case == "linear", "width 64, rank 30")),
     "gpu-steps": of_gpu(lambda r: gpu_rows(r, lambda case: case.startswith("step "), "a training step")),
     "eager": eager_table,
     "gpu-cells": cells_table,
@@ -341,6 +418,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if a document would change")
     options = parser.parse_args(arguments)
+    for name, (source, points, draw, _) in FIGURES.items():
+        record = read(source, RECORDS)
+        if record is not None and not options.check:
+            save_figure(IMAGES / f"{name}.svg", partial(draw, points(record)), width=9.0, height=3.6)
     for document in DOCUMENTS:
         before = document.read_text(encoding="utf-8")
         after = refreshed(before)

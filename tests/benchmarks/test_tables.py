@@ -1,6 +1,7 @@
 """The tables of the documents are what the records say."""
 
 import json
+from functools import partial
 
 import pytest
 import tables
@@ -45,6 +46,22 @@ def test_the_documents_are_what_the_records_say():
 def test_the_documents_show_every_table():
     text = "".join(document.read_text(encoding="utf-8") for document in tables.DOCUMENTS)
     assert sorted(match["name"] for match in tables.BLOCK.finditer(text)) == sorted(tables.TABLES)
+
+
+def test_a_figure_is_drawn_from_its_record_and_its_checksum_follows_the_numbers(tmp_path):
+    for name, (source, points, draw, _) in tables.FIGURES.items():
+        record = tables.read(source, tables.RECORDS)
+        drawn = tables.save_figure(tmp_path / f"{name}.svg", partial(draw, points(record)), width=9.0, height=3.6)
+        assert (tables.IMAGES / f"{name}.svg").is_file()
+        assert drawn.read_text().startswith("<?xml")
+        assert tables.TABLES[f"figure-{name}"](tmp_path) == "No record yet."
+    (tmp_path / "speed").mkdir()
+    changed = json.loads((tables.RECORDS / "speed" / "scale-h200.json").read_text())
+    changed["rows"][0]["seconds"] *= 2
+    (tmp_path / "speed" / "scale-h200.json").write_text(json.dumps(changed))
+    shown = tables.TABLES["figure-scale"]
+    assert shown(tmp_path) != shown(tables.RECORDS)
+    assert "../images/scale.svg" in shown(tmp_path)
 
 
 def test_growth_and_the_share_of_attention_are_shown(tmp_path):
