@@ -7,10 +7,9 @@ Graph Benchmark (each bond once), Peptides-func from the ``.pt`` files that PyG 
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
 
 from lrga.data.datasets.ogb import OGB
 from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
@@ -27,27 +26,18 @@ ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 BONDS = (5, 6, 2)
 """Categories of bond type, stereo and conjugation."""
 _ARRAYS = ("num_node", "num_bond", "x", "bond_index", "bond_attr", "y", *SPLITS)
-_OGB_FILES = {  # file → number of columns
+_OGB_FILES = {  # file → number of columns, in the order of _ARRAYS
     "raw/num-node-list.csv.gz": 1,
     "raw/num-edge-list.csv.gz": 1,
     "raw/node-feat.csv.gz": len(ATOMS),
-    "raw/edge-feat.csv.gz": len(BONDS),
     "raw/edge.csv.gz": 2,
+    "raw/edge-feat.csv.gz": len(BONDS),
     "raw/graph-label.csv.gz": 1,
     **{f"split/scaffold/{split}.csv.gz": 1 for split in ("train", "valid", "test")},
 }
 
-
-class Molecules(NamedTuple):
-    """All molecules concatenated: [G] counts of atoms and edges, [2, E], [V, 9], [E, 3], [G, T], rows of each split."""
-
-    num_nodes: np.ndarray
-    num_edges: np.ndarray
-    edge_index: np.ndarray
-    x: np.ndarray
-    edge_attr: np.ndarray
-    y: np.ndarray
-    splits: dict[str, np.ndarray]
+Molecules = dict[str, np.ndarray]
+"""Arguments of :func:`pack_arrays` for all molecules, and the rows of each split."""
 
 
 def build(
@@ -71,62 +61,52 @@ def build(
 
 def _splits(spec: DatasetSpec, where: Path, found: Molecules, sizes: list[int]) -> dict[str, PackedGraphs]:
     """The first ``sizes`` molecules of each split. The totals of all molecules are compared with the published ones."""
-    for what, values, bounds in (("atom", found.x, ATOMS), ("bond", found.edge_attr, BONDS)):
+    for what, values, bounds in (("atom", found["x"], ATOMS), ("bond", found["edge_attr"], BONDS)):
         low, high = values.min(0, initial=0), values.max(0, initial=0)
         fits = values.shape[1:] == (len(bounds),) and (low >= 0).all() and (high < bounds).all()
         got = f"shape {list(values.shape)}, up to {high.tolist()}"
         demand(fits, where, f"{what} features below {list(bounds)}", got)
-    fits = found.y.shape == (len(found.num_nodes), spec.inputs.out_channels) and np.isin(found.y, (0, 1)).all()
-    demand(fits, where, f"{spec.inputs.out_channels} labels (0 or 1)", f"shape {list(found.y.shape)}")
-    totals = {split: len(numbers) for split, numbers in found.splits.items()}
-    count, nodes, edges = sum(spec.splits.values()), int(found.num_nodes.sum()), int(found.num_edges.sum())
-    means = [round(number / max(1, len(found.num_nodes)), 2) for number in (nodes, edges)]
-    fits = totals == spec.splits and len(found.num_nodes) == count and means == [spec.mean_nodes, spec.mean_edges]
+    rows = {split: found.pop(split).astype(np.int64) for split in SPLITS}
+    y = found.pop("y").astype(np.float32)
+    fits = y.shape == (len(found["num_nodes"]), spec.inputs.out_channels) and np.isin(y, (0, 1)).all()
+    demand(fits, where, f"{spec.inputs.out_channels} labels (0 or 1)", f"shape {list(y.shape)}")
+    totals = {split: len(numbers) for split, numbers in rows.items()}
+    means = [round(int(found[key].sum()) / max(1, len(y)), 2) for key in ("num_nodes", "num_edges")]
+    count = sum(spec.splits.values())
+    fits = totals == spec.splits and len(y) == count and means == [spec.mean_nodes, spec.mean_edges]
     expected = f"{spec.splits} molecules of {spec.mean_nodes} atoms and {spec.mean_edges} edges"
     demand(fits, where, expected, f"{totals} of {means[0]} and {means[1]}")
-    numbers = np.sort(np.concatenate(list(found.splits.values())))
+    numbers = np.sort(np.concatenate(list(rows.values())))
     demand((numbers == np.arange(count)).all(), where, "every molecule in one split", "some in none or in several")
-    packed = pack_arrays(
-        num_nodes=found.num_nodes.astype(np.int64),
-        num_edges=found.num_edges.astype(np.int64),
-        edge_index=found.edge_index.astype(np.int64),
-        x=found.x.astype(np.int64),
-        edge_attr=found.edge_attr.astype(np.int64),
-        y=found.y.astype(np.float32),
-        y_level="graph",
-        keep_edge_order=False,
-    )
-    return {
-        split: packed[torch.from_numpy(found.splits[split].astype(np.int64))[:size]]
-        for split, size in zip(SPLITS, sizes, strict=True)
-    }
+    whole: Any = {key: values.astype(np.int64) for key, values in found.items()}
+    packed = pack_arrays(**whole, y=y, y_level="graph", keep_edge_order=False)
+    return {split: packed[rows[split][:size]] for split, size in zip(SPLITS, sizes, strict=True)}
 
 
 def read_prepared(path: Path) -> Molecules:
     """Reads the molecules of a ``.npz`` file with each bond once."""
-    nodes, bonds, x, index, attributes, y, *splits = read_arrays(path, _ARRAYS).values()
-    return _both_ways(path, Molecules(nodes, bonds, index, x, attributes, y, dict(zip(SPLITS, splits, strict=True))))
+    return _both_ways(path, read_arrays(path, _ARRAYS))
 
 
 def read_ogb(paths: list[Path]) -> Molecules:
     """Reads the molecules from the files of OGB's archive, in the order of :data:`_OGB_FILES`."""
     tables = [read_numbers(path, columns=columns) for path, columns in zip(paths, _OGB_FILES.values(), strict=True)]
-    nodes, bonds, x, attributes, index, y, *splits = tables
-    chosen = {split: numbers[:, 0] for split, numbers in zip(SPLITS, splits, strict=True)}
-    return _both_ways(paths[0].parent, Molecules(nodes[:, 0], bonds[:, 0], index.T, x, attributes, y, chosen))
+    found = dict(zip(_ARRAYS, tables, strict=True))
+    flat = {name: found[name][:, 0] for name in ("num_node", "num_bond", *SPLITS)}
+    return _both_ways(paths[0].parent, found | flat | {"bond_index": found["bond_index"].T})
 
 
-def _both_ways(where: Path, once: Molecules) -> Molecules:
+def _both_ways(where: Path, once: dict[str, np.ndarray]) -> Molecules:
     """Replaces each bond (i, j) by two consecutive edges i → j and j → i."""
-    nodes, bonds, index, x, attributes, y, _ = once
+    nodes, bonds, x, index, attributes, y = (once[name] for name in _ARRAYS[:6])
     total = int(bonds.sum(dtype=np.int64))
     fits = nodes.shape == bonds.shape == y.shape[:1] and len(x) == int(nodes.sum(dtype=np.int64))
     got = f"{len(nodes)} molecules, {len(x)} atoms, bond_index {list(index.shape)}, {len(attributes)} bond features"
     fits = fits and index.shape == (2, total) and len(attributes) == total
     demand(fits, where, "arrays of matching shapes", got)
     edge_index = np.stack([index, index[::-1]], axis=2).reshape(2, -1)
-    twice = 2 * bonds.astype(np.int64)
-    return once._replace(num_edges=twice, edge_index=edge_index, edge_attr=attributes.repeat(2, 0))
+    edges = {"num_edges": 2 * bonds.astype(np.int64), "edge_index": edge_index, "edge_attr": attributes.repeat(2, 0)}
+    return {"num_nodes": nodes, "x": x, "y": y} | edges | {split: once[split] for split in SPLITS}
 
 
 def read_lrgb(paths: list[Path]) -> Molecules:
@@ -144,9 +124,14 @@ def read_lrgb(paths: list[Path]) -> Molecules:
         splits[split] = np.arange(len(graphs), len(graphs) + len(found))
         graphs += found
     x, bonds, index, y = zip(*graphs, strict=True)
-    num_nodes, num_edges = (np.array([len(rows) for rows in parts], np.int64) for parts in (x, bonds))
-    ends, labels = np.concatenate(index, axis=1), np.concatenate(y)
-    return Molecules(num_nodes, num_edges, ends, np.concatenate(x), np.concatenate(bonds), labels, splits)
+    return splits | {
+        "num_nodes": np.array([len(rows) for rows in x]),
+        "num_edges": np.array([len(rows) for rows in bonds]),
+        "edge_index": np.concatenate(index, axis=1),
+        "x": np.concatenate(x),
+        "edge_attr": np.concatenate(bonds),
+        "y": np.concatenate(y),
+    }
 
 
 _PEPTIDES = ("Peptides-func", "peptides_func.npz", [f"{split}.pt" for split in SPLITS], read_lrgb)

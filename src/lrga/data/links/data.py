@@ -39,10 +39,6 @@ class LinkSplit:
     weight: Tensor | None = None
     time: Tensor | None = None
 
-    def tensors(self) -> dict[str, Tensor | None]:
-        """The tensors by their names in files and checksums."""
-        return {"edge": self.edge, "edge_neg": self.edge_neg, "weight": self.weight, "year": self.time}
-
     def to(self, device: torch.device | str) -> "LinkSplit":
         """Moves the tensors to ``device``."""
         moved: dict[str, Any] = {key: None if v is None else v.to(device) for key, v in vars(self).items()}
@@ -123,14 +119,20 @@ class LinkData:
     def fingerprint(self) -> str:
         """A checksum of graph and splits, so that a run is not resumed on other data."""
         digest = hashlib.sha256(f"{self.num_nodes} {self.undirected} {self.metric}".encode())
-        tensors = {"edge": self.edge, "x": self.x, "weight": self.edge_weight, "year": self.edge_time}
-        for name in SPLITS:
-            tensors |= {f"{name}.{key}": value for key, value in self.splits[name].tensors().items()}
-        for name, tensor in tensors.items():
-            if tensor is not None:
-                digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-                digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+        for name, tensor in self.tensors().items():
+            name = {"edge_weight": "weight", "edge_year": "year"}.get(name, name)
+            digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors by their names in files."""
+        found = {"edge": self.edge, "x": self.x, "edge_weight": self.edge_weight, "edge_year": self.edge_time}
+        for name in SPLITS:
+            own = self.splits[name]
+            values = {"edge": own.edge, "edge_neg": own.edge_neg, "weight": own.weight, "year": own.time}
+            found |= {f"{name}.{key}": value for key, value in values.items()}
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
 
     def check(self, where: str) -> None:
         """Raises an error if splits or attributes do not fit the graph."""
@@ -204,17 +206,12 @@ def as_edge_index(edge: Tensor, *, undirected: bool) -> Tensor:
 
 def save_link_data(data: LinkData, path: Path) -> None:
     """Writes ``data`` to ``path`` atomically. Training edges that equal the graph's edges are written once."""
+    tensors = {name: narrow(tensor) for name, tensor in data.tensors().items()}
     shared = data.splits["train"].edge is data.edge or torch.equal(data.splits["train"].edge, data.edge)
-    tensors: dict[str, Tensor | None] = {
-        "edge": data.edge, "x": data.x, "edge_weight": data.edge_weight, "edge_year": data.edge_time,
-    }  # fmt: skip
-    for name in SPLITS:
-        for key, value in data.splits[name].tensors().items():
-            if not (shared and name == "train" and key == "edge"):
-                tensors[f"{name}.{key}"] = value
+    if shared:
+        del tensors["train.edge"]
     header = {key: getattr(data, key) for key in _PLAIN} | {"format": FORMAT, "train_is_graph": shared}
-    flat = {name: narrow(value) for name, value in tensors.items() if value is not None}
-    save_data(path, flat, header, key=HEADER)
+    save_data(path, tensors, header, key=HEADER)
 
 
 def load_link_data(path: Path) -> LinkData:
