@@ -7,7 +7,7 @@ A set is the unpacked folder of its archive::
     split/KIND/train.pt  valid.pt  test.pt                                    dicts of arrays edge, edge_neg, …
 """
 
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from lrga.data.links.data import LinkData, LinkSplit
 from lrga.io.download import RemoteFile
 from lrga.io.limits import reading
 from lrga.io.numeric_csv import read_numbers
-from lrga.io.progress import Progress, silent
 from lrga.io.unpickle import read_pt
 
 FILES = {"train": "train.pt", "val": "valid.pt", "test": "test.pt"}
@@ -30,68 +29,51 @@ OGB = (
 )
 
 
-@dataclass(frozen=True)
-class OgbSet:
-    """The file layout of one of the sets."""
+def build(name: str, kind: str, folder: str, weighted: bool, context: BuildContext) -> LinkData:
+    """Builds a set from the user's folder, else from the official archive, and checks the files against each other.
 
-    name: str
-    split: str  # subfolder of ``split``
-    folder: str  # folder in the archive
-    weighted: bool = False  # whether edges have a weight and a year
-    features: int | None = None  # number of node features
+    Args:
+        name: The set.
+        kind: Subfolder of ``split``.
+        folder: Folder in the archive.
+        weighted: Whether edges have a weight and a year.
+        context: Folders and progress of the build.
+    """
+    spec = spec_of(name)
+    tables = ["num-node-list", "num-edge-list", "edge", *["node-feat"] * (spec.inputs.in_channels != 0)]
+    tables += ["edge_weight", "edge_year"] * weighted
+    files = [f"raw/{table}.csv.gz" for table in tables] + [f"split/{kind}/{file}" for file in FILES.values()]
+    paths, _ = context.locate(spec.files, files, below=(name.replace("-", "_"), name, folder))
+    places = dict(zip([*tables, *FILES], paths, strict=True))
 
-    @property
-    def files(self) -> dict[str, str]:
-        """Content → path of each file."""
-        names = ["num-node-list", "num-edge-list", "edge"]
-        names += [] if self.features is None else ["node-feat"]
-        names += ["edge_weight", "edge_year"] if self.weighted else []
-        raw = {name: f"raw/{name}.csv.gz" for name in names}
-        return raw | {split: f"split/{self.split}/{name}" for split, name in FILES.items()}
+    def numbers(table: str, **options: Any) -> Any:
+        context.progress(f"reading {table}", 0, None)
+        return torch.from_numpy(read_numbers(places[table], **options)) if table in places else None
 
-    def build(self, context: BuildContext) -> LinkData:
-        """Builds the set from the user's folder, else from the official archive."""
-        below = (self.name.replace("-", "_"), self.name, self.folder)
-        paths, _ = context.locate(spec_of(self.name).files, list(self.files.values()), below=below)
-        return self.read(paths[0].parents[1], progress=context.progress)
-
-    def read(self, folder: Path, *, progress: Progress = silent) -> LinkData:
-        """Reads the set in ``folder`` and checks the files against each other."""
-
-        def numbers(name: str, **options: Any) -> np.ndarray:
-            progress(f"reading {name}", 0, None)
-            return read_numbers(folder / self.files[name], **options)
-
-        nodes, edges = (int(numbers(name, columns=1, rows=1)[0, 0]) for name in ("num-node-list", "num-edge-list"))
-        edge = torch.from_numpy(numbers("edge", columns=2, rows=edges))
-        x = None
-        if self.features is not None:
-            x = torch.from_numpy(numbers("node-feat", dtype=np.float32, columns=self.features, rows=nodes))
-        weight = year = None
-        if self.weighted:
-            names = ("edge_weight", "edge_year")
-            weight, year = (torch.from_numpy(numbers(name, columns=1, rows=edges)).view(-1) for name in names)
-        splits = {}
-        for number, name in enumerate(FILES):
-            progress("reading the splits", number, len(FILES))
-            splits[name] = _split(folder / self.files[name])
-        spec = spec_of(self.name)
-        found = {"nodes": nodes} | {name: len(split.edge) for name, split in splits.items()}
-        wanted = {"nodes": int(spec.mean_nodes)} | spec.splits
-        odd = [f"{key} {found[key]:,} (published {wanted[key]:,})" for key in found if found[key] != wanted[key]]
-        data = LinkData(
-            num_nodes=nodes,
-            edge=edge,
-            splits=splits,
-            x=x,
-            edge_weight=None if weight is None else weight.float(),
-            edge_time=year,
-            metric=spec.task.metric,
-            # Reported with every result on such files:
-            meta={"dataset": self.name} | ({"differs": f"not the published set: {', '.join(odd)}"} if odd else {}),
-        )
-        data.check(str(folder))
-        return data
+    nodes, edges = (int(read_numbers(places[f"num-{what}-list"], columns=1, rows=1)[0, 0]) for what in ("node", "edge"))
+    edge = numbers("edge", columns=2, rows=edges)
+    x = numbers("node-feat", dtype=np.float32, columns=spec.inputs.in_channels, rows=nodes)
+    weight, year = (numbers(table, columns=1, rows=edges) for table in ("edge_weight", "edge_year"))
+    splits = {}
+    for number, split in enumerate(FILES):
+        context.progress("reading the splits", number, len(FILES))
+        splits[split] = _split(places[split])
+    found = {"nodes": nodes} | {split: len(part.edge) for split, part in splits.items()}
+    wanted = {"nodes": int(spec.mean_nodes)} | spec.splits
+    odd = [f"{key} {found[key]:,} (published {wanted[key]:,})" for key in found if found[key] != wanted[key]]
+    data = LinkData(
+        num_nodes=nodes,
+        edge=edge,
+        splits=splits,
+        x=x,
+        edge_weight=None if weight is None else weight[:, 0].float(),
+        edge_time=None if year is None else year[:, 0],
+        metric=spec.task.metric,
+        # Reported with every result on such files:
+        meta={"dataset": name} | ({"differs": f"not the published set: {', '.join(odd)}"} if odd else {}),
+    )
+    data.check(str(paths[0].parents[1]))
+    return data
 
 
 def _split(path: Path) -> LinkSplit:
@@ -108,22 +90,25 @@ def _split(path: Path) -> LinkSplit:
 
 
 def _spec(
-    layout: OgbSet,
+    name: str,
+    kind: str,
+    folder: str,
     metric: str,
     *,
+    weighted: bool = False,
     splits: tuple[int, int, int],
     nodes: int,
     edges: int,
+    features: int = 0,
     node_features: str,
     edge_features: str = "none",
     what: str,
     licence: str,
     citation: str,
 ) -> DatasetSpec:
-    archive = f"{layout.folder}.zip"
     return DatasetSpec(
-        name=layout.name,
-        inputs=Inputs("link", 1, "learned" if layout.features is None else "linear", layout.features or 0, "ones"),
+        name=name,
+        inputs=Inputs("link", 1, "linear" if features else "learned", features, "ones"),
         task=TaskSpec("prediction", "link", metric),
         splits=dict(zip(FILES, splits, strict=True)),
         mean_nodes=float(nodes),
@@ -134,24 +119,22 @@ def _spec(
         licence=licence,
         terms=f"{licence}, as the Open Graph Benchmark states",
         citation=(OGB, citation),
-        build=layout.build,
-        files=(RemoteFile(f"https://snap.stanford.edu/ogb/data/linkproppred/{archive}", archive),),
+        build=partial(build, name, kind, folder, weighted),
+        files=(RemoteFile(f"https://snap.stanford.edu/ogb/data/linkproppred/{folder}.zip", f"{folder}.zip"),),
         one_graph=True,
     )
 
 
-SETS: dict[str, OgbSet] = {
-    "ogbl-ppa": OgbSet("ogbl-ppa", "throughput", "ppassoc", features=58),
-    "ogbl-collab": OgbSet("ogbl-collab", "time", "collab", weighted=True, features=128),
-    "ogbl-ddi": OgbSet("ogbl-ddi", "target", "ddi"),
-}
 SPECS = (
     _spec(
-        SETS["ogbl-ppa"],
+        "ogbl-ppa",
+        "throughput",
+        "ppassoc",
         "hits@100",
         splits=(21_231_931, 6_062_562, 3_031_780),
         nodes=576_289,
         edges=42_463_862,
+        features=58,
         node_features="species of the protein, one of 58, one-hot",
         what="associations of proteins, split by the method that found them",
         licence="CC-0",
@@ -159,11 +142,15 @@ SPECS = (
         "Nucleic Acids Research 47(D1), 2019",
     ),
     _spec(
-        SETS["ogbl-collab"],
+        "ogbl-collab",
+        "time",
+        "collab",
         "hits@50",
+        weighted=True,
         splits=(1_179_052, 60_084, 46_329),
         nodes=235_868,
         edges=2_358_104,
+        features=128,
         node_features="mean word vector of the author's papers, 128 numbers",
         edge_features="number of joint papers in a year (weight), and the year",
         what="authors, linked by joint papers, split by year",
@@ -172,7 +159,9 @@ SPECS = (
         "Quantitative Science Studies 1(1), 2020",
     ),
     _spec(
-        SETS["ogbl-ddi"],
+        "ogbl-ddi",
+        "target",
+        "ddi",
         "hits@20",
         splits=(1_067_911, 133_489, 133_489),
         nodes=4_267,

@@ -157,13 +157,16 @@ def _splits(
     """Draws the splits of a set in chunks; ``graph(words, number, count)`` draws one of ``count`` graphs."""
 
     def split(split_number: int, count: int) -> PackedGraphs:
-        chunks = []
-        for start in range(0, count, GRAPHS_OF_A_CHUNK):
-            words, stop = RandomStream(*stream, split_number, start // GRAPHS_OF_A_CHUNK), start + GRAPHS_OF_A_CHUNK
-            chunks.append(_joined([graph(words, g, count) for g in range(start, min(stop, count))]))
-            context.progress(f"{name} {SPLITS[split_number]}", min(stop, count), count)
+        parts = []
+        for number in range(count):
+            chunk, place = divmod(number, GRAPHS_OF_A_CHUNK)
+            if place == 0:
+                context.progress(f"{name} {SPLITS[split_number]}", number, count)
+                words = RandomStream(*stream, split_number, chunk)
+            parts.append(_flat(graph(words, number, count)))
+        context.progress(f"{name} {SPLITS[split_number]}", count, count)
         num_nodes, source, in_degree, x, y = (
-            torch.from_numpy(np.concatenate(part)) for part in zip(*chunks, strict=True)
+            torch.from_numpy(np.concatenate(part)) for part in zip(*parts, strict=True)
         )
         node_ptr = pointer(num_nodes)
         return PackedGraphs(
@@ -178,16 +181,13 @@ def _splits(
     return {SPLITS[number]: split(number, count) for number, count in enumerate(sizes)}
 
 
-def _joined(graphs: list[Graph]) -> tuple[np.ndarray, ...]:
-    """Nodes of each graph; source of each edge; edges, feature and label of each node."""
-    return (
-        np.array([len(g.labels) for g in graphs]),
-        # Row-major order of a symmetric matrix is the order by target, then by source.
-        np.concatenate([_columns(len(g.labels))[g.adjacency] for g in graphs]),
-        np.concatenate([g.adjacency.sum(1) for g in graphs]),
-        np.concatenate([g.features for g in graphs]).astype(np.uint8),
-        np.concatenate([g.labels for g in graphs]).astype(np.uint8),
-    )
+def _flat(graph: Graph) -> tuple[np.ndarray, ...]:
+    """Number of nodes; source of each edge; edges, feature and label of each node."""
+    n = len(graph.labels)
+    # Row-major order of a symmetric matrix is the order by target, then by source.
+    sources = _columns(n)[graph.adjacency]
+    degree = graph.adjacency.sum(1)
+    return np.array([n]), sources, degree, graph.features.astype(np.uint8), graph.labels.astype(np.uint8)
 
 
 @cache

@@ -122,23 +122,18 @@ def tour_graphs(tours: Tours, *, neighbours: int = NEIGHBOURS, meta: dict[str, A
 def _edges(xy: np.ndarray, tour: np.ndarray, neighbours: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(index [2, E] int16, distance [E] float32, label [E] int64) of one instance."""
     n, k = len(xy), min(neighbours, len(xy) - 1)
-    target = _nearest(xy, k).ravel()
+    _, found = cKDTree(xy).query(xy, k=k + 1)
+    # The point itself is usually among them, at distance 0, but not always first, because points may coincide. If so
+    # many coincide that it is not among them, the last one is dropped.
+    own = found == np.arange(n)[:, None]
+    own[~own.any(axis=1), -1] = True
+    target = found[~own]
     source = np.repeat(np.arange(n), k)
     follows = np.empty(n, np.int64)
     follows[tour] = np.roll(tour, -1)
     label = (follows[source] == target) | (follows[target] == source)
     distance = np.linalg.norm(xy[source] - xy[target], axis=1)
     return np.stack([source, target]).astype(np.int16), distance.astype(np.float32), label.astype(np.int64)
-
-
-def _nearest(xy: np.ndarray, k: int) -> np.ndarray:
-    """The k nearest other points of each point, [n, k]."""
-    _, found = cKDTree(xy).query(xy, k=k + 1)
-    # The point itself is usually among them, at distance 0, but not always first, because points may coincide. If so
-    # many coincide that it is not among them, the last one is dropped.
-    own = found == np.arange(len(xy))[:, None]
-    own[~own.any(axis=1), -1] = True
-    return found[~own].reshape(len(xy), k)
 
 
 SPEC = DatasetSpec(
