@@ -161,10 +161,10 @@ def _splits(
         for number in range(count):
             chunk, place = divmod(number, GRAPHS_OF_A_CHUNK)
             if place == 0:
-                context.progress(f"{name} {SPLITS[split_number]}", number, count)
                 words = RandomStream(*stream, split_number, chunk)
             parts.append(_flat(graph(words, number, count)))
-        context.progress(f"{name} {SPLITS[split_number]}", count, count)
+            if place == GRAPHS_OF_A_CHUNK - 1 or number == count - 1:
+                context.progress(f"{name} {SPLITS[split_number]}", number + 1, count)
         num_nodes, source, in_degree, x, y = (
             torch.from_numpy(np.concatenate(part)) for part in zip(*parts, strict=True)
         )
