@@ -34,6 +34,15 @@ def test_edge_head_reads_source_and_target(form):
     torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
 
 
+def test_a_head_has_any_number_of_linear_maps():
+    widths = {
+        layers: [lin.in_features for lin in Head(8, 2, task="node", layers=layers).mlp.lins] for layers in (1, 3, 5)
+    }
+    assert widths == {1: [8], 3: [8, 4, 2], 5: [8, 4, 2, 1, 1]}
+    h, head = torch.randn(N, D), Head(D, 2, task="node", layers=1)
+    assert torch.equal(head([h], EDGES, Segments.from_batch(None, N)), head.mlp.lins[0](h))
+
+
 @pytest.mark.parametrize("task", ["node", "graph", "edge"])
 def test_layerwise_head_adds_a_prediction_from_every_layer(task):
     head = LayerwiseHead(D, 3, 2, task=task).double()

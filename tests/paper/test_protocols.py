@@ -44,6 +44,7 @@ def test_the_option_set_of_a_protocol_is_frozen():
             "block": "benchmark",
             "norm": "batch",
             "attention_dropout": None,
+            "head_layers": 3,
             "normalize": "graph",
             "qk_norm": False,
             "gate": False,

@@ -23,7 +23,14 @@ GNNS = {
     "gat": {"conv": "gat", "heads": 2, "attention_heads": 2, "wiring": "outer-norm"},
     "own wiring": {"wiring": Wiring(concatenate=("attention", "local"), outer_residual=True)},
     "options": {"attention_options": {"qk_norm": True, "gate": True}, "readout": "max", "task": "graph"},
-    "residual": {"conv": "gine", "edge_channels": 2, "block": "residual", "norm": "layer", "attention_dropout": 0.2},
+    "residual": {
+        "conv": "gine",
+        "edge_channels": 2,
+        "block": "residual",
+        "norm": "layer",
+        "attention_dropout": 0.2,
+        "head_layers": 1,
+    },
     "categories": {"in_channels": (4, 3), "encoder": "embeddings"},
     "held noise": {"random_features": True, "resample_features": False},
 }

@@ -21,7 +21,7 @@ from lrga.training.presets import parse_budget
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "model": {
         "resample_features": True, "normalize": "graph", "qk_norm": False, "gate": False, "encoding": None,
-        "block": "benchmark", "norm": "batch", "attention_dropout": None,
+        "block": "benchmark", "norm": "batch", "attention_dropout": None, "head_layers": 3,
     },
     "optimizer": {
         "optimizer": "adam", "schedule": "plateau", "schedule_per": "step", "warmup_epochs": 0.0, "momentum": 0.9,

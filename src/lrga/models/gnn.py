@@ -11,7 +11,7 @@ from lrga.checks import check_choice, check_count, check_same_device
 from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.nn.encoders import ENCODERS
 from lrga.nn.encodings import EncodingEmbedding, parse_encodings
-from lrga.nn.heads import TASKS, Head, LayerwiseHead
+from lrga.nn.heads import HEAD_LAYERS, TASKS, Head, LayerwiseHead
 from lrga.nn.inputs import as_edges, valid_edges, valid_nodes
 from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.layers.gat import GATLayer
@@ -74,6 +74,8 @@ class GNN(nn.Module):
         norm: Normalisation of residual blocks: ``"batch"``, ``"layer"`` or ``"rms"``.
         attention_dropout: Dropout on the attention's output in residual blocks; ``dropout`` by default.
         readout: ``"mean"``, ``"sum"`` or ``"max"`` over the nodes of a graph; by default the mean, for GIN the sum.
+        head_layers: Linear maps of the MLP that predicts, 1 for a linear classifier; 3 by default. The head of GIN's
+            benchmark layers is linear anyway.
         encoding: Positional encodings, whose embedding is added to the embedding of the features, such as
             ``"rwse:20"`` or ``["rrwp:16", "lappe:8"]`` (:mod:`lrga.nn.encodings`); pass their values to ``forward``.
         random_features: Whether the input of the first layer is normal noise of variance 1 / hidden_channels, drawn in
@@ -125,6 +127,7 @@ class GNN(nn.Module):
         norm: str = "batch",
         attention_dropout: float | None = None,
         readout: str | None = None,
+        head_layers: int = HEAD_LAYERS,
         encoding: str | Sequence[str] | None = None,
         random_features: bool = False,
         resample_features: bool = True,
@@ -207,7 +210,7 @@ class GNN(nn.Module):
                 hidden_channels, out_channels, num_layers, task=task, readout=readout or "sum"
             )
         else:
-            self.head = Head(hidden_channels, out_channels, task=task, readout=readout or "mean")
+            self.head = Head(hidden_channels, out_channels, task=task, readout=readout or "mean", layers=head_layers)
         self.register_buffer("output_mean", None, persistent=False)
         self.register_buffer("output_std", None, persistent=False)
 

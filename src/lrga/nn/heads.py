@@ -19,6 +19,7 @@ from lrga.ops.neighbors.reduce import Edges, endpoints, is_half, sum_edges_refer
 
 TASKS = ("node", "graph", "edge")
 READOUTS = ("mean", "sum", "max")
+HEAD_LAYERS = 3
 
 
 def readout(h: Tensor, segments: Segments, how: str = "mean", edges: Edges | None = None) -> Tensor:
@@ -86,20 +87,26 @@ class MLP(nn.Module):
 class Head(nn.Module):
     """MLP d → d/2 → d/4 → out with ReLU: for graphs after a readout, for edges on ``[source, target]``.
 
+    With another number of ``layers`` the width is halved after each but the last; a single layer is a linear map.
+
     Args:
         channels: d, the width of the node features (2d for edges).
         out_channels: Width of the prediction.
         task: ``"node"``, ``"graph"`` or ``"edge"``.
         readout: ``"mean"``, ``"sum"`` or ``"max"`` over the nodes of a graph.
+        layers: Number of linear maps.
     """
 
-    def __init__(self, channels: int, out_channels: int, *, task: str, readout: str = "mean") -> None:
+    def __init__(
+        self, channels: int, out_channels: int, *, task: str, readout: str = "mean", layers: int = HEAD_LAYERS
+    ) -> None:
         super().__init__()
+        check_count("layers", layers, minimum=1)
         check_choice("task", task, TASKS)
         check_choice("readout", readout, READOUTS)
         self.task, self.readout = task, readout
         width = 2 * channels if task == "edge" else channels
-        self.mlp = MLP([width, max(width // 2, 1), max(width // 4, 1), out_channels])
+        self.mlp = MLP([*(max(width >> i, 1) for i in range(layers)), out_channels])
 
     def reset_parameters(self) -> None:
         """Reinitialises all parameters."""

@@ -19,6 +19,7 @@ from lrga.models.gnn import BLOCKS
 from lrga.models.link import PREDICTORS
 from lrga.models.zoo import RANK, budget_of, model_name
 from lrga.nn.encodings import parse_encodings
+from lrga.nn.heads import HEAD_LAYERS
 from lrga.nn.layers.base import PRESETS
 from lrga.nn.layers.lrga import renamed_reading, wiring_of
 from lrga.nn.norm import NORMS
@@ -94,6 +95,7 @@ class ModelConfig:
         norm: Normalisation of residual blocks: ``"batch"``, ``"layer"`` or ``"rms"``.
         attention_dropout: Dropout on the attention's output in residual blocks; by default ``dropout``.
         readout: ``"mean"``, ``"sum"`` or ``"max"`` over the nodes of a graph; by default the model's default.
+        head_layers: Number of linear maps of the head; 1 is a linear classifier.
         encoding: Positional encodings in addition to the features, e.g. ``["rwse:20"]`` (:mod:`lrga.nn.encodings`).
         random_features: Whether random noise replaces the node features in every forward pass.
         resample_features: ``False`` keeps the noise fixed: node j of every graph gets the same noise in every pass.
@@ -121,6 +123,7 @@ class ModelConfig:
     norm: str = _among("batch", tuple(NORMS))
     attention_dropout: float | None = _within(None, _PROBABILITY)
     readout: str | None = None
+    head_layers: int = _within(HEAD_LAYERS, _COUNT)
     encoding: list[str] | None = None
     random_features: bool = False
     resample_features: bool = True

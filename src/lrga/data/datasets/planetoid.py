@@ -85,6 +85,12 @@ def _edges(neighbours: Any, path: Path) -> np.ndarray:
         return np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0).T[::-1]
 
 
+# With so few labels a network fits all of them in 10 epochs. On Cora the benchmark's layers (BatchNorm, an MLP of three
+# layers as head) reach 73% with GCN and 56% with LRGA + GCN, as much as without the graph: the layer's input, which
+# LRGA's linear map also reads, suffices to fit the labels.
+_NETWORK = {"layers": 2, "block": "residual", "norm": "layer", "head_layers": 1, "dropout": 0.5}
+
+
 def _spec(name: str, nodes: int, edges: int, features: int, classes: int, train: int, words: str) -> DatasetSpec:
     site = "https://github.com/kimiyoung/planetoid/raw/master/data"
     return DatasetSpec(
@@ -107,10 +113,8 @@ def _spec(name: str, nodes: int, edges: int, features: int, classes: int, train:
         build=partial(build, name),
         files=tuple(RemoteFile(f"{site}/ind.{name.lower()}.{part}", f"ind.{name.lower()}.{part}") for part in PARTS),
         one_graph=True,
-        schedule=Schedule(lr=0.01, weight_decay=5e-4, patience=50, batch_size=1, max_epochs=500),
-        # With so few labels a network fits all of them in 10 epochs. LRGA + GCN (width 64, 2 layers, 60 epochs) then
-        # reaches 48% in validation on Cora; with this dropout 58%. Fresh BatchNorm statistics change that by 2 points.
-        dropout=0.5,
+        schedule=Schedule(lr=5e-3, weight_decay=5e-4, patience=50, batch_size=1, max_epochs=200),
+        network=_NETWORK,
         note="The public split; duplicate edges and loops of the files are left out, as in PyG.",
     )
 

@@ -6,7 +6,7 @@ A module that defines ``SPEC`` (or ``SPECS``, a tuple) is found automatically: `
 
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -113,7 +113,8 @@ class DatasetSpec:
         one_graph: Whether the set is one graph with splits of its nodes or edges. A run then reports the epoch with
             the best validation result, as is usual for such sets; otherwise the last epoch.
         schedule: Usual training schedule; ``None`` for link prediction.
-        dropout: Default dropout of the layers of a network trained on the set.
+        network: Options of :class:`~lrga.training.config.ModelConfig` by name that replace the benchmark's in a network
+            trained on the set.
         note: How the data differ from the published files.
     """
 
@@ -137,7 +138,7 @@ class DatasetSpec:
     reads_source: bool = True
     one_graph: bool = False
     schedule: Schedule | None = None
-    dropout: float = 0.0
+    network: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
 
     @property

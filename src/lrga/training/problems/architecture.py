@@ -16,6 +16,7 @@ from lrga.models.embeddings import EMBEDDINGS, MatrixFactorization
 from lrga.models.gnn import GNN
 from lrga.models.link import LinkGNN, LinkModel, LinkPredictor, LinkSet
 from lrga.models.zoo import budget_of, published_shape
+from lrga.nn.heads import HEAD_LAYERS
 from lrga.nn.layers.lrga import renamed_reading
 from lrga.training.config import ModelConfig, TrainingConfig
 
@@ -90,6 +91,7 @@ class Architecture(SavedNetwork):
     block: str = "benchmark"
     norm: str = "batch"
     attention_dropout: float | None = None
+    head_layers: int = HEAD_LAYERS
 
     def __hash__(self) -> int:
         return hash(repr(self))  # lists in fields are not hashable

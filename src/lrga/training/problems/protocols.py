@@ -20,7 +20,7 @@ _ATTENTION_MODULE = ("rank", "attention_heads", "normalize", "qk_norm", "gate", 
 _ATTENTION = (*_ATTENTION_MODULE, "wiring")
 _GRAPHS_ONLY = (
     "budget", "heads", "preset", "wiring", "residual", "batch_norm", "readout", "random_features", "resample_features",
-    "edge_features", "encoding", "block", "norm", "attention_dropout",
+    "edge_features", "encoding", "block", "norm", "attention_dropout", "head_layers",
     "recalibrate_norm", "loss", "standardize_targets", "label_smoothing", "fanouts",
 )  # fmt: skip
 _NETWORK_ONLY = (
@@ -54,7 +54,7 @@ def protocol_config(name: str, data_options: Mapping[str, Any], given: Mapping[s
             raise OptionError("--[no-]standardize-targets only for your own data", got, remedy)
         model = config.model
         schedule = benchmark_schedule(dataset, model.model, budget=model.budget, preset=model.preset)
-        config = config.changed(dropout=given.get("dropout", spec_of(dataset).dropout))
+        config = config.changed(**spec_of(dataset).network)
     if config.optimizer.fanouts is not None:
         schedule = replace(schedule, batch_size=SEED_NODES)
     return replace(config, optimizer=schedule).changed(**given)
@@ -162,6 +162,7 @@ def unused_options(config: TrainingConfig, given: Mapping[str, Any]) -> dict[str
             (model.edge_features and not reads_edges, "edge_features", f"only {readers} read them, not {model.model}"),
             (is_residual, "wiring", "it is for the block 'benchmark'"),
             (not is_residual, "norm attention_dropout", "it is for the block 'residual'"),
+            (not is_residual and model.model == "gin", "head_layers", "gin predicts from every layer by a linear map"),
             (is_held, "resample_features", "there are no random features"),
             (not has_norm and options.recalibrate_norm > 0, "recalibrate_norm", "the network has no BatchNorm"),
         ]
