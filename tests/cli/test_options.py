@@ -1,6 +1,8 @@
 """What the commands that run campaigns share."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from typer.main import get_command
 from lrga.cli.main import app
 from lrga.cli.options import (
     DATA,
+    INCOMPLETE,
     MODEL,
     PROTOCOL,
     PUBLISHED,
@@ -17,6 +20,7 @@ from lrga.cli.options import (
     carry_out,
     data_options,
     training_options,
+    with_options,
 )
 from lrga.cli.printing import show
 from lrga.errors import OptionError
@@ -80,3 +84,19 @@ def test_tables_are_printed_with_their_notes(study, tmp_path, capsys):
     assert max(map(len, printed.splitlines())) <= 100
     with pytest.raises(OptionError, match="markdown, latex"):
         show(study.plan(tmp_path), form="docx")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1")
+def test_a_batch_systems_signal_during_the_start_ends_with_the_code_for_resumable_work():
+    before = signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+
+    @with_options(RUN)
+    def command(given):
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    try:
+        with pytest.raises(SystemExit) as stop:
+            command(**dict.fromkeys(RUN))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert stop.value.code == INCOMPLETE

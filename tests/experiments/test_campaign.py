@@ -212,8 +212,8 @@ def test_a_data_set_that_is_missing_does_not_cost_the_others(tiny, tmp_path):
     assert outcomes[0].record.reason.startswith("DataMissingError")
 
 
-def test_lines_go_to_stderr(capsys, tiny):
-    say_on_stderr(run_title(table1("CLUSTER", **tiny).config))
+def test_lines_go_to_stderr(capsys):
+    say_on_stderr(run_title(table1("CLUSTER").config))
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "LRGA + GCN (100K) on CLUSTER, seed 41\n")
 

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from lrga.cli.main import app
 from lrga.errors import DataError, DataMissingError, LRGAError
+from lrga.experiments.campaign import run_title
 from lrga.experiments.cell import run_name
 from lrga.experiments.files import read_study
 from lrga.experiments.loading import load_runs
@@ -162,6 +163,23 @@ def study():
     assert read_study(campaign, rank=5).cells[0].published is None
     assert read_study(campaign, rank=5, published=numbers).cells[0].published.mean == 60
     assert read_study(campaign, published=numbers).cells[0].published is None
+
+
+def test_rows_of_a_campaign_with_the_same_network_show_the_options_that_differ(tmp_path):
+    text = "[common]\ndataset = 'CLUSTER'\nhidden = 8\n[[cell]]\nlrga = false\n[[cell]]\nrank = 2\n[[cell]]\nrank = 4\n"
+    study = read_study(write(tmp_path, text))
+    assert [cell.labels["model"] for cell in study.cells] == ["GCN", "LRGA + GCN (κ 2)", "LRGA + GCN (κ 4)"]
+    assert study.plan(tmp_path).to_json()["cells"][0]["budget"] is None  # the width is given instead
+    assert run_title(study.cells[0].config) == "GCN on CLUSTER, seed 41"
+
+
+def test_the_rank_of_a_campaign_is_changed_with_set(tmp_path):
+    path = write(tmp_path, "[[cell]]\ndataset = 'CLUSTER'\n")
+    run = ["reproduce", "run", str(path), "--dry-run", "--json", "--output", str(tmp_path)]
+    plan = json.loads(CliRunner().invoke(app, [*run, "--set", "rank=7"]).stdout)
+    assert plan["cells"][0]["rank"] == 7
+    with pytest.raises(LRGAError, match="got --rank. To fix: .*--set rank=10"):
+        CliRunner().invoke(app, [*run, "--rank", "7"], catch_exceptions=False)
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.toml"])

@@ -8,7 +8,11 @@ import typer
 
 from lrga.cli import options as o
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="List, build and verify data sets.")
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="List, build and verify data sets.\n\nExample: [bold]lrga data ls[/]",
+)
 
 Name = Annotated[str, typer.Argument(help="Data set, such as ZINC, Cora or ogbl-ddi; lrga data ls lists them.")]
 Root = Annotated[

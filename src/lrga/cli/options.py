@@ -147,6 +147,8 @@ def with_options(*groups: Group, without: Sequence[str] = ()) -> Callable[[Calla
 
         @wraps(command)
         def run(**values: Any) -> None:
+            if "time_limit" in shared:
+                pause_on_signal()  # before torch is imported, which may take seconds
             command(**{key: values[key] for key in own}, given={key: values[key] for key in shared})
 
         added = [
@@ -217,7 +219,6 @@ def carry_out(study: "Study", given: Mapping[str, Any]) -> None:
     if given["dry_run"]:
         show(study.plan(output), as_json=as_json)
         return
-    pause_on_signal()
     try:
         table = study.run(
             output, time_limit=given["time_limit"], retry=given["retry"], progress=not given["quiet"],

@@ -11,7 +11,8 @@ from lrga.errors import visible
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Plot figures for a paper, as PNG, SVG or PDF (by file extension), in colour-blind safe colours.",
+    help="Plot figures for a paper, as PNG, SVG or PDF (by file extension), in colour-blind safe colours.\n\n"
+    "Example: [bold]lrga plot curves runs -o curves.pdf[/]",
 )
 
 Runs = Annotated[list[Path], typer.Argument(help="Run folders, records, or folders of them.", metavar="RUNS...")]

@@ -31,7 +31,8 @@ app = typer.Typer(
     cls=_OldSpellings,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Run the paper's tables or a campaign of your own, and print the results next to published numbers.",
+    help="Run the paper's tables or a campaign of your own, and print the results next to published numbers.\n\n"
+    "Example: [bold]lrga reproduce run table1 --dataset ZINC --dry-run[/]",
 )
 
 Experiment = Annotated[
@@ -73,13 +74,14 @@ def _studies(experiment: str, given: dict[str, Any], seeds: tuple[int, ...] | No
     """The studies to run: one, or for ablations one per part."""
     filters = {key: given.get(key) for key in (*CELLS, *RANK, *ONLY)}
     others = {key: value for key, value in given.items() if key not in filters}
-    options = o.training_options(others, elsewhere=("model", "budget", "lrga", "rank"))
-    path = Path(experiment)
-    if path.suffix in (".toml", ".json", ".py"):
+    path, own = Path(experiment), Path(experiment).suffix in (".toml", ".json", ".py")
+    options = o.training_options(others, elsewhere=("model", "budget", "lrga", *(() if own else ("rank",))))
+    if own:
         from lrga.experiments.files import read_study
 
         unused = {key: filters.pop(key) for key in (*RANK, *ONLY)}
-        _refuse("--dataset, --model, --budget or --lrga with a campaign of your own", unused, "leave it out")
+        remedy = "leave it out; --set rank=10 changes the rank of all cells"
+        _refuse("--dataset, --model, --budget or --lrga with a campaign of your own", unused, remedy)
         options["data_options"] = o.data_options(given)
         return [read_study(path, seeds=seeds, published=given.get("published"), filters=filters, **options)]
     only, rank, plain = (filters.pop(key) for key in ("only", "rank", "plain"))

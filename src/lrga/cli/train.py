@@ -96,7 +96,6 @@ def train(
     if given["dry_run"]:
         _print_plan(plan_run(settled), as_json=as_json)
         return
-    o.pause_on_signal()
     if several is not None:
         _train_several(settled, several, run_name, reference, given)
         return

@@ -15,7 +15,7 @@ from typing import Any
 from lrga.data.datasets.building import plan_dataset
 from lrga.data.datasets.spec import dataset_name
 from lrga.errors import CheckpointError, FolderInUseError, NonFiniteError, OptionError, RankLostError, visible
-from lrga.experiments.cell import Cell, earlier_name, model_label, run_name
+from lrga.experiments.cell import Cell, budget_label, earlier_name, model_label, run_name
 from lrga.experiments.recording import Witness, make_record
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
 from lrga.training.callbacks.base import Callback
@@ -248,8 +248,8 @@ class Campaign:
 
 def run_title(config: TrainingConfig) -> str:
     """A short title of a run."""
-    size = f" ({config.budget})" if config.budget is not None else ""
-    return f"{model_label(config)}{size} on {config.data.name}, seed {config.run.seed}"
+    size = budget_label(config)
+    return f"{model_label(config)}{f' ({size})' if size else ''} on {config.data.name}, seed {config.run.seed}"
 
 
 def say_on_stderr(line: str) -> None:

@@ -26,6 +26,7 @@ from typing import Any
 
 from lrga.errors import DataError, OptionError
 from lrga.experiments.cell import Cell, cell_beside, flat_options, model_label, refuse_taken, select_cells
+from lrga.experiments.loading import network_labels
 from lrga.experiments.published import (
     TABLE,
     TABLES,
@@ -96,6 +97,7 @@ def read_study(
         own = {"seeds": values.get("seeds", [41]), **values.get("common", {}), **cell}
         own |= {} if seeds is None else {"seeds": list(seeds)}
         cells.append(_cell(own, options, reference, f"cell {number} of {path}"))
+    cells = _told_apart(cells)
     chosen = select_cells(cells, str(path), **(filters or {}))
     return Study(title=values.get("title", path.stem), cells=tuple(chosen))
 
@@ -111,8 +113,18 @@ def _cell(values: dict[str, Any], options: Mapping[str, Any], reference: Referen
     data_options = {**values.pop("data_options", {}), **options["data_options"]}
     with located(where):
         config = make_config(name, **{**values, **options, "data_options": data_options})
-    labels = labels or {"dataset": config.data.name, "model": model_label(config)}
-    return cell_beside(reference, labels=labels, config=config, seeds=seeds)
+    return cell_beside(reference, labels=labels or {}, config=config, seeds=seeds)
+
+
+def _told_apart(cells: list[Cell]) -> list[Cell]:
+    """The cells; those without labels get their data set and network and, if several share these, what differs."""
+    names = [(cell.config.data.name, model_label(cell.config)) for cell in cells]
+    longer = network_labels([cell.config for cell in cells])
+    found = []
+    for cell, name, label in zip(cells, names, longer, strict=True):
+        labels = {"dataset": name[0], "model": name[1] if names.count(name) == 1 else label}
+        found.append(replace(cell, labels=cell.labels or labels))
+    return found
 
 
 def _changed(cell: Cell, reference: Reference | None, **options: Any) -> Cell:

@@ -226,7 +226,8 @@ class Row:
 def cell_json(cell: Cell) -> dict[str, Any]:
     """A cell as JSON values."""
     config = cell.config
-    facts = {"dataset": config.data.name, "model": model_word(config), "budget": config.budget}
+    budget = None if config.model.hidden is not None else config.budget
+    facts = {"dataset": config.data.name, "model": model_word(config), "budget": budget}
     return {**facts, "lrga": config.model.lrga, "labels": dict(cell.labels)}
 
 
