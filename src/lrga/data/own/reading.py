@@ -270,7 +270,7 @@ def make_labels(graphs: PackedGraphs, task: str | None, rows: np.ndarray) -> Lab
         finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1) | ~rows
         if not finite.all():
             graph = graph_of(graphs, level)[np.argmin(finite)]
-            remedy = f"remove the {level}s without target"
+            remedy = f"remove the {level}s without target" + ", or pass --task multilabel" * (values.ndim > 1)
             raise DataError(f"finite numbers in {where}", f"NaN or infinity in graph {graph}", remedy)
     chosen = task or ("regression" if kind == "f" else "classification")
     if chosen == "classification":
