@@ -19,6 +19,7 @@ from lrga.cli.options import (
     RUN,
     carry_out,
     data_options,
+    parse_sizes,
     training_options,
     with_options,
 )
@@ -100,3 +101,10 @@ def test_a_batch_systems_signal_during_the_start_ends_with_the_code_for_resumabl
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert stop.value.code == INCOMPLETE
+
+
+@pytest.mark.parametrize("text", ["a,b,c", "1;2;3", "", "1,,2"])
+def test_text_that_is_no_size_is_refused(text):
+    assert parse_sizes("1500,250,250") == (1500, 250, 250)
+    with pytest.raises(OptionError, match="1500,250,250"):
+        parse_sizes(text)

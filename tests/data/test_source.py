@@ -14,8 +14,6 @@ from lrga.data.datasets.source import (
     check_sizes,
     check_sums,
     data_root,
-    default_workers,
-    parse_sizes,
     read_arrays,
     sizes_option,
 )
@@ -59,8 +57,6 @@ def test_a_place_needs_only_its_folders(tmp_path):
     place.progress("step", 1, None)
     assert (place.source, place.download) == (None, True)
 
-    assert default_workers() >= 1
-
 
 def test_sizes_have_defaults_in_the_order_of_the_splits():
     assert check_sizes(None, FULL) == [10, 2, 3]
@@ -71,13 +67,6 @@ def test_sizes_have_defaults_in_the_order_of_the_splits():
 def test_what_is_no_size_is_refused(sizes):
     with pytest.raises(OptionError, match="three numbers of graphs"):
         check_sizes(sizes, FULL)
-
-
-@pytest.mark.parametrize("text", ["a,b,c", "1;2;3", "", "1,,2"])
-def test_text_that_is_no_size_is_refused(text):
-    assert parse_sizes("1500,250,250") == (1500, 250, 250)
-    with pytest.raises(OptionError, match="1500,250,250"):
-        parse_sizes(text)
 
 
 def test_the_first_layout_that_is_whole_is_taken_and_what_is_missing_named(tmp_path):

@@ -142,10 +142,9 @@ def build(
     """
     from lrga.cli.printing import print_json, stdout
     from lrga.data.datasets.building import build_dataset, plan_dataset
-    from lrga.data.datasets.source import parse_sizes
     from lrga.io.progress import PrintedProgress
 
-    numbers = None if sizes is None else parse_sizes(sizes)
+    numbers = None if sizes is None else o.parse_sizes(sizes)
     given: dict[str, Any] = {"seed": seed, "sizes": numbers, "split": split}
     plan = plan_dataset(name, data_root, **{key: value for key, value in given.items() if value is not None})
     if not dry_run:

@@ -25,11 +25,10 @@ def demo(
     Example: [bold]lrga demo[/]
     """
     from lrga.cli.printing import print_json, show
-    from lrga.data.datasets.source import parse_sizes
     from lrga.experiments.study import CampaignInterrupted
     from lrga.report.demo import run_demo
 
-    graphs = None if sizes is None else parse_sizes(sizes)
+    graphs = None if sizes is None else o.parse_sizes(sizes)
     try:
         result = run_demo(output, sizes=graphs, epochs=epochs, threads=threads, progress=not quiet)
     except CampaignInterrupted as stop:

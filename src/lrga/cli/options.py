@@ -174,9 +174,23 @@ def training_options(given: Mapping[str, Any], *, elsewhere: Sequence[str] = (),
     return merge_settings(words, given.get("settings") or (), elsewhere=("name", "options", "seed", *elsewhere))
 
 
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Sizes as typed on the command line, ``"1500,250,250"``.
+
+    Example:
+        >>> parse_sizes("1500, 250, 250")
+        (1500, 250, 250)
+    """
+    from lrga.errors import OptionError
+
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise OptionError("sizes as train,val,test", repr(text), "write for example 1500,250,250") from error
+
+
 def data_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the data set, as typed."""
-    from lrga.data.datasets.source import parse_sizes
     from lrga.training.presets import parse_split
 
     options = {key: given.get(key) for key in _DATA_OPTIONS} | {"seed": given.get("data_seed")}

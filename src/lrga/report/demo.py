@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lrga.data.datasets.source import default_workers
 from lrga.errors import MissingDependencyError
 from lrga.experiments.comparison import comparison
 from lrga.experiments.study import Study
@@ -83,6 +82,11 @@ def run_demo(
         return Demo(table, plot_curves(gather([output]), Path(output) / "curves.png", title=title))
     except MissingDependencyError:
         return Demo(table, None)
+
+
+def default_workers() -> int:
+    """Number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_cores(most: int = MOST_THREADS) -> int:

@@ -208,7 +208,6 @@ def build_dataset(
 
 def _write(plan: Plan, made: Any) -> tuple[list[str], dict[str, Any]]:
     """Writes the result of a builder; returns the names of the files and the notes of the manifest."""
-    meta = {"dataset": plan.spec.name, "recipe": plan.recipe}
     if isinstance(made, LinkData):
         save_link_data(made, plan.folder / GRAPH_FILE)
         sizes = {
@@ -217,21 +216,18 @@ def _write(plan: Plan, made: Any) -> tuple[list[str], dict[str, Any]]:
         }
         graph = {"nodes": made.num_nodes, "edges": made.edge.size(0), "features": made.num_features or 0}
         return [GRAPH_FILE], {"statistics": sizes, "graph": graph, "note": made.meta.get("differs", "")}
-    if isinstance(made, PackedGraphs):
-        made.meta |= meta
-        made.save(plan.folder / GRAPH_FILE)
+    parts = {"graph": made} if plan.spec.one_graph else made
+    for name, part in parts.items():
+        part.meta |= {"dataset": plan.spec.name, "recipe": plan.recipe} | ({} if part is made else {"split": name})
+        part.save(plan.folder / f"{name}.safetensors")
+    notes: dict[str, Any] = {"statistics": {name: part.statistics for name, part in parts.items()}}
+    if plan.spec.one_graph:
         chosen = {split: {"chosen": int(made.columns[f"{split}_mask"].values.sum())} for split in SPLITS}
-        statistics = {split: made.statistics | sizes for split, sizes in chosen.items()}
+        notes["statistics"] = {split: made.statistics | sizes for split, sizes in chosen.items()}
         features = 0 if made.x is None else made.x.size(1)
-        graph = {"nodes": made.num_nodes, "edges": made.num_edges, "features": features}
-        return [GRAPH_FILE], {"statistics": statistics, "graph": graph, "note": plan.spec.note}
-    statistics = {}
-    for split in SPLITS:
-        made[split].meta |= meta | {"split": split}
-        made[split].save(plan.folder / f"{split}.safetensors")
-        statistics[split] = made[split].statistics
-    note = made["train"].meta.get("note", plan.spec.note)
-    return [f"{split}.safetensors" for split in SPLITS], {"statistics": statistics, "note": note}
+        notes["graph"] = {"nodes": made.num_nodes, "edges": made.num_edges, "features": features}
+    note = next(iter(parts.values())).meta.get("note", plan.spec.note)
+    return [f"{name}.safetensors" for name in parts], notes | {"note": note}
 
 
 def load_splits(plan: Plan, manifest: Manifest) -> Any:

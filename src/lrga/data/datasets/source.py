@@ -104,24 +104,6 @@ def data_root(root: str | Path | None = None) -> Path:
     return path
 
 
-def default_workers() -> int:
-    """Number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """Sizes as typed on the command line, ``"1500,250,250"``.
-
-    Example:
-        >>> parse_sizes("1500, 250, 250")
-        (1500, 250, 250)
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError as error:
-        raise OptionError("sizes as train,val,test", repr(text), "write for example 1500,250,250") from error
-
-
 def check_sizes(sizes: Any, default: Mapping[str, int], *, at_most: bool = False) -> list[int]:
     """Checks ``sizes``, three numbers of graphs (train, val, test); ``None`` gives ``default``.
 

@@ -139,12 +139,11 @@ class LinkData:
         remedy = "download all files again from one source: they do not fit together"
         if missing := [name for name in SPLITS if name not in self.splits]:
             raise DataError(f"the splits train, val and test in {where}", f"no {missing[0]}", remedy)
-        pairs: dict[str, Tensor | None] = {"the graph": self.edge}
-        pairs |= {f"the edges of {name}": self.splits[name].edge for name in SPLITS}
-        pairs |= {f"the negative pairs of {name}": self.splits[name].edge_neg for name in SPLITS}
+        pairs = {"the graph": self.edge} | {f"the edges of {name}": self.splits[name].edge for name in SPLITS}
+        pairs |= {
+            f"the negative pairs of {name}": none for name in SPLITS if (none := self.splits[name].edge_neg) is not None
+        }
         for what, edge in pairs.items():
-            if edge is None:
-                continue
             if edge.dim() != 2 or edge.size(1) != 2 or edge.dtype != torch.int64:
                 got = f"{edge.dtype} of shape {list(edge.shape)}"
                 raise ShapeError(f"{what} in {where} as rows of two nodes in int64", got, remedy)
@@ -154,13 +153,9 @@ class LinkData:
         for name, use in (("val", "predict in 'val'"), ("test", "predict in 'test'"), ("train", "train on")):
             if self.splits[name].edge.size(0) == 0:
                 raise DataError(f"edges to {use} in {where}", "none", "choose another split")
-            none = self.splits[name].edge_neg
-            if name != "train" and (none is None or none.size(0) == 0):  # otherwise every metric would be perfect
+            if name != "train" and len(pairs.get(f"the negative pairs of {name}", ())) == 0:
+                # otherwise every metric would be perfect
                 raise DataError(f"negative pairs of {name!r} in {where}", "none", "provide pairs that are not edges")
-        self._check_values(where)
-
-    def _check_values(self, where: str) -> None:
-        """Raises an error unless node features and weights are finite and have the right shape."""
         x = self.x
         if x is not None and (x.dim() != 2 or x.size(0) != self.num_nodes or x.dtype != torch.float32):
             expected, got = f"[{self.num_nodes}, F] in {where}", f"{x.dtype} of shape {list(x.shape)}"

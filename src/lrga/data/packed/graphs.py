@@ -283,11 +283,9 @@ class PackedGraphs:
         """Numbers of graphs, nodes and directed edges: sum, mean, minimum and maximum."""
         result: dict[str, float | int] = {"graphs": len(self)}
         for name, counts in (("nodes", self.nodes_per_graph), ("edges", self.edges_per_graph)):
-            empty = counts.numel() == 0
-            result[name] = int(counts.sum())
-            result[f"mean_{name}"] = 0.0 if empty else float(counts.double().mean())
-            result[f"min_{name}"] = 0 if empty else int(counts.min())
-            result[f"max_{name}"] = 0 if empty else int(counts.max())
+            counts = counts if len(counts) else torch.zeros(1, dtype=torch.int64)
+            result |= {name: int(counts.sum()), f"mean_{name}": float(counts.double().mean())}
+            result |= {f"min_{name}": int(counts.min()), f"max_{name}": int(counts.max())}
         return result
 
     def to(self, device: str | torch.device) -> "PackedGraphs":
@@ -295,16 +293,10 @@ class PackedGraphs:
         target = torch.empty(0, device=device).device
         if target == self.device:
             return self
-        moved = replace(
-            self,
-            node_ptr=self.node_ptr.to(target),
-            edge_ptr=self.edge_ptr.to(target),
-            source=self.source.to(target),
-            in_degree=self.in_degree.to(target),
-            edge_order=None if self.edge_order is None else self.edge_order.to(target),
-            columns={name: column.to(target) for name, column in self.columns.items()},
-            host_ptrs=(self.host_node_ptr, self.host_edge_ptr),
-        )
+        names = ("node_ptr", "edge_ptr", "source", "in_degree", "edge_order")
+        tensors = {name: value.to(target) for name in names if (value := getattr(self, name)) is not None}
+        columns = {name: column.to(target) for name, column in self.columns.items()}
+        moved = replace(self, **tensors, columns=columns, host_ptrs=(self.host_node_ptr, self.host_edge_ptr))
         if "transposed" in self._kept:
             moved._kept["transposed"] = tuple(part.to(target) for part in self._kept["transposed"])
         return moved
