@@ -4,6 +4,7 @@ How a block is marked is described in ``tests/helpers/documents.py``. Pages of a
 ``test_walkthroughs.py``, one after the other.
 """
 
+import pkgutil
 import re
 import shlex
 import shutil
@@ -110,3 +111,12 @@ def test_blocks_are_found_with_their_marks():
     assert [(block.language, block.mark) for block in found] == [("sh", "parse"), ("sh", "parse"), ("python", "")]
     assert lines_of(found[0].body) == [["lrga", "wl", "a", "b"]]
     assert [block.language for block in blocks_of("```\npython x.py\n```\n\n```\n1 2\n```\n")] == ["sh", "text"]
+
+
+def test_new_names_of_modules_exist():
+    rows = (ROOT / "docs/reference/renamed.md").read_text().split("## Modules")[1].splitlines()
+    cells = [row.split(" | ")[1] for row in rows if row.startswith("| `lrga.")]
+    names = [name for cell in cells for name in re.findall(r"`(lrga(?:\.\w+)+)`", cell)]
+    assert len(names) > 50
+    for name in names:
+        pkgutil.resolve_name(name)
