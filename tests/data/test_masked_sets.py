@@ -12,7 +12,7 @@ from data_files import shared
 from torch_geometric.io import read_planetoid_data
 
 from lrga.data import PackedGraphs, load, spec_of
-from lrga.data.datasets import heterophilous, masked, planetoid
+from lrga.data.datasets import masked, planetoid
 from lrga.data.datasets.building import plan_dataset
 from lrga.data.datasets.spec import Inputs, dataset_specs
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
@@ -145,7 +145,7 @@ def test_a_split_is_chosen_by_its_number(tmp_path, small_actor):
     assert plan_dataset("actor", tmp_path / "root", split=9).folder.name == "split-9"
     for wrong in (10, -1, 1.5, True):
         with pytest.raises(OptionError, match="from 0 to 9"):
-            heterophilous.options(split=wrong)
+            spec_of("actor").options(split=wrong)
 
 
 def test_arrays_that_do_not_fit_and_overlapping_splits_are_refused(tmp_path, small_actor):

@@ -3,6 +3,7 @@
 import hashlib
 import pickle
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,11 @@ from data_files import Hostile
 
 from lrga.data.datasets.source import (
     BuildContext,
-    check_sizes,
     check_sums,
     data_root,
     read_arrays,
-    sizes_option,
 )
+from lrga.data.datasets.spec import spec_of
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
 from lrga.io.download import RemoteFile
 
@@ -59,14 +59,15 @@ def test_a_place_needs_only_its_folders(tmp_path):
 
 
 def test_sizes_have_defaults_in_the_order_of_the_splits():
-    assert check_sizes(None, FULL) == [10, 2, 3]
-    assert check_sizes((4, 5, 6), FULL) == [4, 5, 6]
+    generated = replace(spec_of("CLUSTER"), splits=FULL)
+    assert generated.options()["sizes"] == [10, 2, 3]
+    assert generated.options(sizes=(4, 5, 6))["sizes"] == [4, 5, 6]
 
 
 @pytest.mark.parametrize("sizes", [(1, 2), (1, 2, 3, 4), (0, 1, 1), (1, -1, 1), (1.0, 1, 1), "123", 5, (True, 1, 1)])
 def test_what_is_no_size_is_refused(sizes):
     with pytest.raises(OptionError, match="three numbers of graphs"):
-        check_sizes(sizes, FULL)
+        spec_of("CLUSTER").options(sizes=sizes)
 
 
 def test_the_first_layout_that_is_whole_is_taken_and_what_is_missing_named(tmp_path):
@@ -151,7 +152,7 @@ def test_a_damaged_archive_is_named(kind, tmp_path):
 
 
 def test_sizes_beyond_what_is_there_are_refused():
-    options = sizes_option(FULL)
+    options = replace(spec_of("ZINC"), splits=FULL).options
     assert options() == {"sizes": [10, 2, 3]}
     assert options(sizes=(1, 2, 3)) == {"sizes": [1, 2, 3]}
     with pytest.raises(OptionError, match="at most 2 graphs of val"):

@@ -6,7 +6,6 @@ what was built, how, and the size and checksum of every file. It is written last
 interrupted build, and is built again.
 """
 
-import inspect
 import shlex
 import shutil
 import warnings
@@ -19,7 +18,7 @@ from lrga.data.datasets.source import BuildContext, data_root
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, dataset_specs, spec_of
 from lrga.data.links.data import LinkData, load_link_data, save_link_data
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, OptionError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
 from lrga.io import limits
 from lrga.io.documents import write_json
 from lrga.io.download import problem_of
@@ -156,10 +155,6 @@ def plan_dataset(name: str, root: str | Path | None = None, **options: Any) -> P
         'sizes-30-10-10'
     """
     spec = spec_of(name)
-    known = inspect.signature(spec.options).parameters
-    if unknown := [key for key in options if key not in known]:
-        expected = f"options of {spec.name}, any of {', '.join(known) or '(none)'}"
-        raise OptionError(expected, ", ".join(unknown), "remove it, or choose one of these")
     checked, defaults = spec.options(**options), spec.options()
     chosen = [f"{key}-{_text(value)}" for key, value in checked.items() if value != defaults[key]]
     base = data_root(root) / spec.name

@@ -5,7 +5,6 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,6 @@ from lrga.data.datasets.masked import Graph, masked_graph
 from lrga.data.datasets.source import BuildContext, demand, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import OptionError
 from lrga.io.download import RemoteFile
 from lrga.io.files import FileFacts
 
@@ -22,13 +20,6 @@ _PAPER = (
     "Platonov, Kuznedelev, Diskin, Babenko, Prokhorenkova: A Critical Look at the Evaluation of GNNs under "
     "Heterophily: Are We Really Making Progress? ICLR 2023. arXiv:2302.11640"
 )
-
-
-def options(*, split: int = 0) -> dict[str, Any]:
-    """Checks the option ``split``: the number of one of the ten published splits, starting at 0."""
-    if isinstance(split, bool) or not isinstance(split, int) or not 0 <= split < NUM_SPLITS:
-        raise OptionError(f"split, a number from 0 to {NUM_SPLITS - 1}", repr(split), "choose one of these splits")
-    return {"split": split}
 
 
 def build(name: str, context: BuildContext, *, split: int) -> PackedGraphs:
@@ -80,9 +71,9 @@ def _spec(
         licence="MIT",
         terms="MIT, as the publisher's repository states",
         citation=(_PAPER, *citation),
-        options=options,
         build=partial(build, name),
         files=(RemoteFile(url, file, facts),),
+        num_splits=NUM_SPLITS,
         one_graph=True,
         schedule=Schedule(patience=50, batch_size=1),
         note="Published numbers are means over the ten splits: build and train with --split 0 to 9.",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lrga.data.datasets.ogb import OGB
-from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, demand, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
@@ -52,15 +52,12 @@ def build(
 ) -> dict[str, PackedGraphs]:
     """Builds the molecules: x [N, 9] and edge_attr [E, 3] categories, y [G, T] 0 or 1.
 
-    They are read from the file ``prepared`` of flat arrays or from the ``official`` files, with ``read``.
+    They are read from the file ``prepared`` of flat arrays or from the ``official`` files, with ``read``. The totals of
+    all molecules are compared with the published ones.
     """
     spec = spec_of(name)
     paths, form = context.locate(spec.files, [prepared], official, below=(*below, name, "raw"))
-    return _splits(spec, paths[0], read_prepared(paths[0]) if form == 0 else read(paths), sizes)
-
-
-def _splits(spec: DatasetSpec, where: Path, found: Molecules, sizes: list[int]) -> dict[str, PackedGraphs]:
-    """The first ``sizes`` molecules of each split. The totals of all molecules are compared with the published ones."""
+    where, found = paths[0], read_prepared(paths[0]) if form == 0 else read(paths)
     for what, values, bounds in (("atom", found["x"], ATOMS), ("bond", found["edge_attr"], BONDS)):
         low, high = values.min(0, initial=0), values.max(0, initial=0)
         fits = values.shape[1:] == (len(bounds),) and (low >= 0).all() and (high < bounds).all()
@@ -157,7 +154,6 @@ SPECS = (
             "Singh et al.: SATPdb: a database of structurally annotated therapeutic peptides. "
             "Nucleic Acids Research 44(D1), 2016",
         ),
-        options=sizes_option(_PEPTIDES_SIZES),
         build=partial(build, *_PEPTIDES, ("peptides_func", "peptidesfunc")),
         files=(RemoteFile("https://www.dropbox.com/s/ycsq37q8sxs1ou8/peptidesfunc.zip?dl=1", "peptidesfunc.zip"),),
         schedule=Schedule(max_epochs=250),
@@ -179,7 +175,6 @@ SPECS = (
             "Wu, Ramsundar, Feinberg, Gomes, Geniesse, Pappu, Leswing, Pande: MoleculeNet: a benchmark for molecular "
             "machine learning. Chemical Science 9(2), 2018",
         ),
-        options=sizes_option(_MOLHIV_SIZES),
         build=partial(build, *_MOLHIV, ("ogbg_molhiv", "hiv")),
         files=(RemoteFile("https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip", "hiv.zip"),),
         schedule=Schedule(max_epochs=100),

@@ -14,16 +14,14 @@ comes from raw 64-bit words of seeded streams, one for each fixed chunk of graph
 version of numpy.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from lrga.checks import check_count
 from lrga.data.datasets import BENCHMARK, FRESH_DRAW, RECIPE
-from lrga.data.datasets.source import BuildContext, check_sizes
+from lrga.data.datasets.source import BuildContext
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.data.packed.segments import narrow, pointer
@@ -87,19 +85,33 @@ class Graph(NamedTuple):
     labels: np.ndarray
 
 
-def build_pattern(context: BuildContext, *, seed: int, sizes: list[int]) -> dict[str, PackedGraphs]:
-    """The three splits of PATTERN; they share the 100 patterns."""
-    patterns = draw_patterns(seed)
-
-    def draw(words: RandomStream, number: int, count: int) -> Graph:
-        return draw_pattern_graph(words, patterns[number * PATTERNS // count])
-
-    return _splits(context, "PATTERN", sizes, (seed, _PATTERN_GRAPHS), draw)
-
-
-def build_cluster(context: BuildContext, *, seed: int, sizes: list[int]) -> dict[str, PackedGraphs]:
-    """The three splits of CLUSTER."""
-    return _splits(context, "CLUSTER", sizes, (seed, _CLUSTER_GRAPHS), lambda words, *_: draw_cluster_graph(words))
+def build(name: str, context: BuildContext, *, seed: int, sizes: list[int]) -> dict[str, PackedGraphs]:
+    """The three splits of PATTERN (which share the 100 patterns) or CLUSTER."""
+    patterns = draw_patterns(seed) if name == "PATTERN" else []
+    key = _PATTERN_GRAPHS if patterns else _CLUSTER_GRAPHS
+    splits = {}
+    for split, count in zip(SPLITS, sizes, strict=True):
+        parts = []
+        for number in range(count):
+            chunk, place = divmod(number, GRAPHS_OF_A_CHUNK)
+            if place == 0:
+                words = RandomStream(seed, key, SPLITS.index(split), chunk)
+            pattern = patterns[number * PATTERNS // count] if patterns else None
+            graph = draw_cluster_graph(words) if pattern is None else draw_pattern_graph(words, pattern)
+            parts.append(_flat(graph))
+            if place == GRAPHS_OF_A_CHUNK - 1 or number == count - 1:
+                context.progress(f"{name} {split}", number + 1, count)
+        num_nodes, source, in_degree, x, y = map(torch.from_numpy, map(np.concatenate, zip(*parts, strict=True)))
+        node_ptr = pointer(num_nodes)
+        splits[split] = PackedGraphs(
+            node_ptr=node_ptr,
+            edge_ptr=pointer(in_degree)[node_ptr],
+            source=source,
+            in_degree=narrow(in_degree),
+            columns={"x": Column("node", x, torch.int64), "y": Column("node", y, torch.int64)},
+            y_level="node",
+        )
+    return splits
 
 
 def draw_patterns(seed: int) -> list[Graph]:
@@ -147,40 +159,6 @@ def draw_cluster_graph(stream: RandomStream) -> Graph:
     return Graph(stream.adjacency(blocks[order], probability), features[order], blocks[order])
 
 
-def _splits(
-    context: BuildContext,
-    name: str,
-    sizes: list[int],
-    stream: tuple[int, int],
-    graph: Callable[[RandomStream, int, int], Graph],
-) -> dict[str, PackedGraphs]:
-    """Draws the splits of a set in chunks; ``graph(words, number, count)`` draws one of ``count`` graphs."""
-
-    def split(split_number: int, count: int) -> PackedGraphs:
-        parts = []
-        for number in range(count):
-            chunk, place = divmod(number, GRAPHS_OF_A_CHUNK)
-            if place == 0:
-                words = RandomStream(*stream, split_number, chunk)
-            parts.append(_flat(graph(words, number, count)))
-            if place == GRAPHS_OF_A_CHUNK - 1 or number == count - 1:
-                context.progress(f"{name} {SPLITS[split_number]}", number + 1, count)
-        num_nodes, source, in_degree, x, y = (
-            torch.from_numpy(np.concatenate(part)) for part in zip(*parts, strict=True)
-        )
-        node_ptr = pointer(num_nodes)
-        return PackedGraphs(
-            node_ptr=node_ptr,
-            edge_ptr=pointer(in_degree)[node_ptr],
-            source=source,
-            in_degree=narrow(in_degree),
-            columns={"x": Column("node", x, torch.int64), "y": Column("node", y, torch.int64)},
-            y_level="node",
-        )
-
-    return {SPLITS[number]: split(number, count) for number, count in enumerate(sizes)}
-
-
 def _flat(graph: Graph) -> tuple[np.ndarray, ...]:
     """Number of nodes; source of each edge; edges, feature and label of each node."""
     n = len(graph.labels)
@@ -208,22 +186,14 @@ def _spec(
     means: tuple[float, float],
     node_features: str,
     what: str,
-    build: Callable[..., dict[str, PackedGraphs]],
 ) -> DatasetSpec:
-    splits = dict(zip(SPLITS, sizes, strict=True))
-
-    def options(*, seed: int = 41, sizes: Sequence[int] | None = None) -> dict[str, Any]:
-        """Checks the options: ``seed`` of the generator, ``sizes`` (train, val, test) instead of the benchmark's."""
-        check_count("seed", seed)
-        return {"seed": seed, "sizes": check_sizes(sizes, splits)}
-
     batch_sizes = (("gcn", 64), ("graphsage", 64), ("gatedgcn", 32))
     variants = [({"budget": "500K", "model": model}, {"batch_size": size}) for model, size in batch_sizes]
     return DatasetSpec(
         name=name,
         inputs=inputs,
         task=TaskSpec("classification", "weighted_cross_entropy", "weighted_accuracy_by_batch"),
-        splits=splits,
+        splits=dict(zip(SPLITS, sizes, strict=True)),
         mean_nodes=means[0],
         mean_edges=means[1],
         node_features=node_features,
@@ -232,8 +202,7 @@ def _spec(
         licence="MIT",
         terms="generated by this library, under its licence; the recipe's code is MIT too",
         citation=(BENCHMARK,),
-        options=options,
-        build=build,
+        build=partial(build, name),
         reads_source=False,
         schedule=Schedule(patience=5, variants=tuple(variants)),
         note=FRESH_DRAW,
@@ -247,7 +216,6 @@ PATTERN = _spec(
     (118.9, 6_079.0),
     "random category, one of 3",
     "with one of 100 patterns planted",
-    build_pattern,
 )
 CLUSTER = _spec(
     "CLUSTER",
@@ -256,6 +224,5 @@ CLUSTER = _spec(
     (117.2, 4_303.0),
     "community number (1 to 6) at one node of each community, 0 elsewhere",
     "of 6 blocks",
-    build_cluster,
 )
 SPECS = (PATTERN, CLUSTER)

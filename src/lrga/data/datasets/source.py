@@ -2,14 +2,13 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lrga.data.datasets.spec import SPLITS
 from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, OptionError
 from lrga.io.download import RemoteFile, extract, obtain
 from lrga.io.files import FileFacts, verify_file
@@ -18,7 +17,6 @@ from lrga.io.progress import Progress, silent
 
 ENVIRONMENT_VARIABLE = "LRGA_DATA"
 SUMS = "SHA256SUMS"
-GRAPH_BYTES = 1_000  # least memory of a graph
 
 
 @dataclass(frozen=True)
@@ -102,35 +100,6 @@ def data_root(root: str | Path | None = None) -> Path:
             raise
         raise OptionError("a usable folder for the data", f"{str(given)!r} ({error})", remedy) from error
     return path
-
-
-def check_sizes(sizes: Any, default: Mapping[str, int], *, at_most: bool = False) -> list[int]:
-    """Checks ``sizes``, three numbers of graphs (train, val, test); ``None`` gives ``default``.
-
-    With ``at_most``, ``default`` is the upper bound.
-    """
-    if sizes is None:
-        return [default[split] for split in SPLITS]
-    good = isinstance(sizes, Sequence) and not isinstance(sizes, str) and len(sizes) == len(SPLITS)
-    if not good or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in sizes):
-        expected = "sizes, three numbers of graphs of at least 1: (train, val, test)"
-        raise OptionError(expected, repr(sizes), "pass for example sizes=(1500, 250, 250)")
-    for split, size in zip(SPLITS, sizes, strict=True):
-        if at_most and size > default[split]:
-            remedy = "ask for fewer, or omit sizes to use all"
-            raise OptionError(f"at most {default[split]:,} graphs of {split}", f"{size:,}", remedy)
-    check_memory(GRAPH_BYTES * sum(sizes), f"{sum(sizes):,} graphs", remedy="ask for fewer graphs", error=OptionError)
-    return list(sizes)
-
-
-def sizes_option(splits: Mapping[str, int]) -> Callable[..., dict[str, Any]]:
-    """The options of a set that can be restricted to the first graphs of each split."""
-
-    def options(*, sizes: Sequence[int] | None = None) -> dict[str, Any]:
-        """``sizes``: use only the first graphs of train, val and test; ``None`` uses all."""
-        return {"sizes": check_sizes(sizes, splits, at_most=True)}
-
-    return options
 
 
 def demand(fits: Any, where: object, expected: str, got: object) -> None:

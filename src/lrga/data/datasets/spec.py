@@ -5,16 +5,19 @@ A module that defines ``SPEC`` (or ``SPECS``, a tuple) is found automatically: `
 """
 
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any
 
+from lrga.checks import check_count
 from lrga.errors import OptionError
 from lrga.io.download import RemoteFile
+from lrga.io.limits import check_memory
 
 SPLITS = ("train", "val", "test")
+GRAPH_BYTES = 1_000  # least memory of a graph
 LINKS = "link"
 _METRICS = {"mae": "mean absolute error", "f1_positive": "F1 of class 1", "roc_auc": "ROC-AUC"}
 
@@ -79,11 +82,6 @@ class Schedule:
         return result
 
 
-def no_options() -> dict[str, Any]:
-    """The options of a set without options."""
-    return {}
-
-
 @dataclass(frozen=True, kw_only=True)
 class DatasetSpec:
     """Description of a data set.
@@ -102,14 +100,13 @@ class DatasetSpec:
         licence: Licence in a word or two, as far as known.
         terms: Licence terms in a sentence.
         citation: Works to cite.
-        options: Checks the options of a build (keyword-only, each with a default; raises :class:`OptionError`) and
-            returns all of them as JSON values.
         build: Builds the set from a :class:`~lrga.data.datasets.source.BuildContext` and all options. Returns the
             splits ``train``, ``val`` and ``test``; one graph with ``train_mask``, ``val_mask`` and ``test_mask``; or
             a :class:`~lrga.data.links.data.LinkData`.
         recipe_version: Increased whenever the same options give different contents; older builds are then rebuilt.
         files: Official files to download, with checksums if known.
         reads_source: Whether the set can be built from the user's files.
+        num_splits: Number of published splits to choose from with the option ``split``; 0 if there is only one.
         one_graph: Whether the set is one graph with splits of its nodes or edges. A run then reports the epoch with
             the best validation result, as is usual for such sets; otherwise the last epoch.
         schedule: Usual training schedule; ``None`` for link prediction.
@@ -132,10 +129,10 @@ class DatasetSpec:
     build: Callable[..., Any]
     edge_features: str = "none"
     obtained: str = "downloaded"
-    options: Callable[..., dict[str, Any]] = no_options
     recipe_version: int = 1
     files: tuple[RemoteFile, ...] = ()
     reads_source: bool = True
+    num_splits: int = 0
     one_graph: bool = False
     schedule: Schedule | None = None
     network: Mapping[str, Any] = field(default_factory=dict)
@@ -151,6 +148,38 @@ class DatasetSpec:
         """Name of the reported metric, in words."""
         name = self.task.metric.removesuffix("_by_batch")
         return _METRICS.get(name, name.replace("_", " ").replace("hits", "Hits"))
+
+    def options(self, **given: Any) -> dict[str, Any]:
+        """All options of a build as JSON values, checked: ``given`` and the defaults of the others.
+
+        A generated set has a ``seed``. A set of many graphs has ``sizes``, numbers of graphs of train, val and test.
+        """
+        generated = self.obtained == "generated"
+        found: dict[str, Any] = {"seed": 41} if generated else {}
+        found |= ({} if self.one_graph or self.links else {"sizes": None}) | ({"split": 0} if self.num_splits else {})
+        if unknown := [key for key in given if key not in found]:
+            expected = f"options of {self.name}, any of {', '.join(found) or '(none)'}"
+            raise OptionError(expected, ", ".join(unknown), "remove it, or choose one of these")
+        found |= given
+        check_count("seed", found.get("seed", 0))
+        if (sizes := found.get("sizes")) is not None:
+            good = isinstance(sizes, Sequence) and not isinstance(sizes, str) and len(sizes) == len(SPLITS)
+            if not good or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in sizes):
+                expected = "sizes, three numbers of graphs of at least 1: (train, val, test)"
+                raise OptionError(expected, repr(sizes), "pass for example sizes=(1500, 250, 250)")
+            for name, size in zip(SPLITS, sizes, strict=True):
+                if size > self.splits[name] and not generated:
+                    remedy = "ask for fewer, or omit sizes to use all"
+                    raise OptionError(f"at most {self.splits[name]:,} graphs of {name}", f"{size:,}", remedy)
+            need, what = GRAPH_BYTES * sum(sizes), f"{sum(sizes):,} graphs"
+            check_memory(need, what, remedy="ask for fewer graphs", error=OptionError)
+        if "sizes" in found:
+            found["sizes"] = [self.splits[name] for name in SPLITS] if sizes is None else list(sizes)
+        split = found.get("split", 0)
+        if isinstance(split, bool) or not isinstance(split, int) or not 0 <= split < max(self.num_splits, 1):
+            expected = f"split, a number from 0 to {self.num_splits - 1}"
+            raise OptionError(expected, repr(split), "choose one of these splits")
+        return found
 
     def facts(self) -> dict[str, Any]:
         """Facts for readers, as JSON values."""

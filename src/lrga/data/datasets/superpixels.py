@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from lrga.data.datasets import BENCHMARK, RECIPE
-from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, demand, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
@@ -237,7 +237,6 @@ def _spec(
             "Achanta, Shaji, Smith, Lucchi, Fua, Süsstrunk: SLIC Superpixels Compared to State-of-the-Art Superpixel "
             "Methods. IEEE TPAMI 34(11), 2012",
         ),
-        options=sizes_option(splits),
         build=partial(build, name),
         files=(RemoteFile("https://www.dropbox.com/s/y2qwa77a0fxem47/superpixels.zip?dl=1", "superpixels.zip"),),
         schedule=Schedule(variants=(({"preset": "2020"}, {"patience": 5}),)),

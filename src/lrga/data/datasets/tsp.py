@@ -17,7 +17,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from lrga.data.datasets import BENCHMARK, FRESH_DRAW, RECIPE
-from lrga.data.datasets.source import BuildContext, demand, read_arrays, sizes_option
+from lrga.data.datasets.source import BuildContext, demand, read_arrays
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
@@ -149,7 +149,6 @@ SPEC = DatasetSpec(
     licence="MIT",
     terms="MIT, as the benchmark's repository states",
     citation=(BENCHMARK,),
-    options=sizes_option(SIZES),
     build=build,
     files=(RemoteFile("https://www.dropbox.com/s/1wf6zn5nq7qjg0e/TSP.zip?dl=1", "TSP.zip"),),
     schedule=Schedule(batch_size=64, max_epochs=500),

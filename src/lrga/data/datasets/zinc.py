@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lrga.data.datasets import BENCHMARK, RECIPE
-from lrga.data.datasets.source import BuildContext, demand, sizes_option
+from lrga.data.datasets.source import BuildContext, demand
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
@@ -89,7 +89,6 @@ SPEC = DatasetSpec(
         "Irwin, Sterling, Mysinger, Bolstad, Coleman: ZINC: A Free Tool to Discover Chemistry for Biology. "
         "Journal of Chemical Information and Modeling 52(7), 2012",
     ),
-    options=sizes_option(SIZES),
     build=build,
     files=(
         RemoteFile("https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1", "molecules.zip"),
