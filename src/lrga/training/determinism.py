@@ -24,8 +24,8 @@ def choose_device(name: str) -> torch.device:
         return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
     try:
         device = torch.device(name)
-    except RuntimeError:
-        device = torch.device("meta")
+    except RuntimeError as error:
+        raise DeviceError("auto, cpu, cuda or cuda:N", repr(name), "pass one of these") from error
     if device.type == "cpu":
         return device
     if device.type != "cuda":

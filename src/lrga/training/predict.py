@@ -23,6 +23,7 @@ from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import CheckpointError, DataError, DTypeError, NonFiniteError, OptionError, ShapeError
 from lrga.io.files import atomic_path
 from lrga.models.gnn import EDGE_CONVOLUTIONS
+from lrga.tasks.losses import wide
 from lrga.tasks.task import Task
 from lrga.training.determinism import choose_device
 from lrga.training.evaluate import run_model
@@ -138,8 +139,7 @@ class Predictor:
                     raise NonFiniteError("finite predictions", got, "check the features of these graphs")
                 if self.task.level == "edge":
                     output = batch.in_original_order(output)
-                exact = output if output.dtype == torch.float64 else output.float()
-                yield from self._rows_of(graphs, batch, number * batch_size, exact.cpu())
+                yield from self._rows_of(graphs, batch, number * batch_size, wide(output).cpu())
 
     def _rows_of(self, graphs: PackedGraphs, batch: PackedBatch, first: int, output: Tensor) -> Iterator[list[Any]]:
         values: list[list[Any]]

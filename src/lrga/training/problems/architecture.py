@@ -106,6 +106,9 @@ class Architecture(SavedNetwork):
 class LinkArchitecture(SavedNetwork):
     """All arguments of a network that scores pairs of nodes.
 
+    Options of the same name are described in :class:`~lrga.training.ModelConfig` and
+    :class:`~lrga.training.config.LinkConfig`.
+
     Attributes:
         conv: The convolution, or ``"node2vec"``, ``"deepwalk"``, ``"mf"``.
         num_nodes: Number of nodes of the graph; networks with node features work on any graph.
@@ -113,19 +116,7 @@ class LinkArchitecture(SavedNetwork):
         hidden_channels: Width of the layers, or of the learned vectors of an embedding.
         num_layers: Number of layers.
         rank: Rank of the attention, κ in the paper; ``None`` without LRGA.
-        attention_heads: Number of heads of the low-rank attention.
-        skip: Whether the linear map of a layer also gets the layer's input.
         dropout: Dropout in network and predictor.
-        predictor: Kind of the predictor.
-        predictor_layers: Number of linear maps of the predictor.
-        backend: Backend of the attention.
-        normalize: Normalisation of the attention.
-        qk_norm: Whether the attention normalises m1 and m2.
-        gate: Whether each head of the attention has a learned gate.
-        predictor_residual: Whether the predictor's hidden layers have residual connections.
-        linear_layers: Whether layers have neither activation nor BatchNorm.
-        input_residual: Factor of the input that linear layers add.
-        orthogonal: Whether learned vectors are initialised with orthogonal columns.
     """
 
     conv: str

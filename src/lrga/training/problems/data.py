@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from lrga.data.datasets.building import load, plan_dataset
 from lrga.data.datasets.spec import SPLITS, Inputs, dataset_name, dataset_specs, spec_of
@@ -111,10 +110,9 @@ class RunData:
         """Moves the data to ``device``."""
         return replace(self, data=self.data.to(device))
 
-    def stages(self, model: nn.Module, config: TrainingConfig) -> tuple[Problem, ...]:
+    def stages(self, model: Any, config: TrainingConfig) -> tuple[Problem, ...]:
         """The stages of training, in order."""
         run, options = config.run, config.optimizer
-        network: Any = model
         task: Any = self.task
         if run.recompute_layers and not isinstance(model, MatrixFactorization):
             recompute_layers(model)
@@ -128,7 +126,7 @@ class RunData:
         link = config.link
         assert link is not None
         links = (PartitionedLinkProblem if world_size() > 1 else LinkProblem)(
-            network, task, self.data, options, link,
+            model, task, self.data, options, link,
             conv=config.model.model, seed=run.seed, recompute=run.recompute_layers,
         )  # fmt: skip
         if isinstance(model, Node2Vec) and link.walk_epochs:

@@ -2,9 +2,9 @@
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -148,9 +148,9 @@ class LinkProblem(Problem):
         self.test_messages: Messages | None = None
         if link.validation_edges and not isinstance(model, MatrixFactorization):
             self.test_messages = self._messages(conv, with_validation=True)
-        self.no_edges: NoEdgePairs | None = None
+        self.draw: Callable[..., Tensor] = partial(uniform_pairs, num_nodes=data.num_nodes)
         if task.negatives == "no_edge":
-            self.no_edges = NoEdgePairs(data.edge, data.num_nodes, undirected=data.undirected)
+            self.draw = NoEdgePairs(data.edge, data.num_nodes, undirected=data.undirected).draw
         self.edges = data.splits["train"].edge
         self.batches = math.ceil(self.edges.size(0) / options.batch_size)
         self.block = options.eval_batch_size or options.batch_size  # pairs that evaluation scores at a time
@@ -177,11 +177,7 @@ class LinkProblem(Problem):
         size = self.options.batch_size
         for number in range(first, self.batches):
             chosen = order[number * size : (number + 1) * size]
-            generator = self._generator(NEGATIVES, epoch, number)
-            if self.no_edges is not None:
-                negative = self.no_edges.draw(chosen.numel(), generator=generator)
-            else:
-                negative = uniform_pairs(chosen.numel(), self.data.num_nodes, generator=generator)
+            negative = self.draw(chosen.numel(), generator=self._generator(NEGATIVES, epoch, number))
             yield self.edges.index_select(0, chosen).t(), negative
 
     def step_loss(self, batch: Pairs, epoch: int, number: int) -> StepLoss:

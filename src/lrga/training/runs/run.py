@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -71,7 +71,7 @@ class StopRequest:
                     self._previous[number] = signal.signal(number, self._receive)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous = {}
@@ -269,8 +269,8 @@ def train(
     """
     deadline = deadline_after(time_limit)
     run_folder = RunFolder(new_folder(config) if folder is None else folder)
-    if (written := broadcast(written_result(run_folder, config, extend=extend))) is not None:
-        return finished_result(run_folder, written)
+    if (found := finished_result(run_folder, config, extend=extend)) is not None:
+        return found
     with leader_first():  # the leader may have to build the data
         run = load_run_data(config, data)
     device = choose_device(config.run.device)
@@ -365,31 +365,27 @@ def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
     return folder
 
 
-def written_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = False) -> TrainingResult | None:
-    """The result of a finished run, without history and model; ``None`` if the run is not finished. A different run in
-    the folder is an error.
+def finished_result(folder: RunFolder, config: TrainingConfig, *, extend: bool = False) -> TrainingResult | None:
+    """The result of a finished run, with history and model; ``None`` if the run is not finished. A different run in the
+    folder is an error.
 
     With ``extend`` the number of epochs may differ: a run that ended at the old number then continues.
     """
-    if not folder.holds_a_run:
-        return None
-    folder.check_same(config, ignore=("max_epochs",) if extend else ())
-    written, wanted = folder.result(), config.optimizer.max_epochs
-    if written is not None and extend:
-        _check_epochs(written.epochs, wanted)
-        if written.stopped_by == "max_epochs" and written.epochs < wanted:
-            return None
-    return written
+    found: TrainingResult | None = None
+    if folder.holds_a_run:
+        folder.check_same(config, ignore=("max_epochs",) if extend else ())
+        found, wanted = folder.result(), config.optimizer.max_epochs
+        if found is not None and extend:
+            _check_epochs(found.epochs, wanted)
+            if found.stopped_by == "max_epochs" and found.epochs < wanted:
+                found = None
+    found = broadcast(found)
+    return None if found is None else replace(found, history=folder.history(), model=load_run(folder.path)[0])
 
 
 def _check_epochs(done: int, wanted: int) -> None:
     if wanted < done:
         raise OptionError(f"at least {done} epochs, which are done", str(wanted), "ask for more")
-
-
-def finished_result(folder: RunFolder, written: TrainingResult) -> TrainingResult:
-    """A :func:`written_result` with history and model."""
-    return replace(written, folder=folder.path, history=folder.history(), model=load_run(folder.path)[0])
 
 
 def forked_devices(device: torch.device) -> list[int]:

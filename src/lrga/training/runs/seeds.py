@@ -31,7 +31,6 @@ from lrga.training.runs.run import (
     forked_devices,
     new_folder,
     train,
-    written_result,
 )  # fmt: skip
 
 STEPS_PER_TURN = 8
@@ -76,8 +75,8 @@ def train_interleaved(
         for number, (config, path) in enumerate(zip(configs, folders, strict=True)):
             folder, own = RunFolder(path), called[number]
             try:
-                if (written := written_result(folder, config)) is not None:
-                    outcomes[number] = finished_result(folder, written)
+                if (found := finished_result(folder, config)) is not None:
+                    outcomes[number] = found
                     continue
                 stack.enter_context(folder.lock())
                 begin = partial(Session, folder, config, on_device, fingerprint, own, request, deadline)
