@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from lrga.checks import check_count
@@ -152,11 +153,12 @@ class DatasetSpec:
     def options(self, **given: Any) -> dict[str, Any]:
         """All options of a build as JSON values, checked: ``given`` and the defaults of the others.
 
-        A generated set has a ``seed``. A set of many graphs has ``sizes``, numbers of graphs of train, val and test.
+        They are the keyword arguments of :attr:`build`: ``seed`` of a generated set, ``sizes`` (numbers of graphs of
+        train, val and test), ``split`` (one of the published splits).
         """
-        generated = self.obtained == "generated"
-        found: dict[str, Any] = {"seed": 41} if generated else {}
-        found |= ({} if self.one_graph or self.links else {"sizes": None}) | ({"split": 0} if self.num_splits else {})
+        known = signature(self.build).parameters
+        defaults = {"seed": 41, "sizes": None, "split": 0}
+        found: dict[str, Any] = {key: value for key, value in defaults.items() if key in known}
         if unknown := [key for key in given if key not in found]:
             expected = f"options of {self.name}, any of {', '.join(found) or '(none)'}"
             raise OptionError(expected, ", ".join(unknown), "remove it, or choose one of these")
@@ -168,7 +170,7 @@ class DatasetSpec:
                 expected = "sizes, three numbers of graphs of at least 1: (train, val, test)"
                 raise OptionError(expected, repr(sizes), "pass for example sizes=(1500, 250, 250)")
             for name, size in zip(SPLITS, sizes, strict=True):
-                if size > self.splits[name] and not generated:
+                if size > self.splits[name] and self.obtained != "generated":
                     remedy = "ask for fewer, or omit sizes to use all"
                     raise OptionError(f"at most {self.splits[name]:,} graphs of {name}", f"{size:,}", remedy)
             need, what = GRAPH_BYTES * sum(sizes), f"{sum(sizes):,} graphs"
