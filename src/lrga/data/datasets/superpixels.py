@@ -75,26 +75,25 @@ def build(name: str, context: BuildContext, *, sizes: list[int]) -> dict[str, Pa
         "val": train.between(0, sizes[1]),
         "test": test.between(0, sizes[2]),
     }
-    packed = {split: _graphs(chosen[split], context, f"edges of {name} {split}") for split in SPLITS}
+    packed = {}
+    for split, found in chosen.items():
+        step = f"edges of {name} {split}"
+        edges, index, weight = superpixel_edges(found.count, found.position, progress=context.progress, label=step)
+        packed[split] = pack_arrays(
+            num_nodes=found.count,
+            num_edges=edges,
+            edge_index=index,
+            x=np.concatenate([found.colour, found.position], axis=1).astype(np.float32),
+            edge_attr=weight[:, None],
+            y=found.label,
+            y_level="graph",
+            keep_edge_order=False,
+        )
     mean = sum(graphs.num_nodes for graphs in packed.values()) / sum(map(len, packed.values()))
     whole = {split: len(graphs) for split, graphs in packed.items()} == spec.splits
     fits = not whole or abs(mean - spec.mean_nodes) <= 0.006
     demand(fits, paths[0].parent, f"{spec.mean_nodes} superpixels per image of {name}", f"{mean:.3f}")
     return packed
-
-
-def _graphs(found: Superpixels, context: BuildContext, step: str) -> PackedGraphs:
-    num_edges, index, weight = superpixel_edges(found.count, found.position, progress=context.progress, label=step)
-    return pack_arrays(
-        num_nodes=found.count,
-        num_edges=num_edges,
-        edge_index=index,
-        x=np.concatenate([found.colour, found.position], axis=1).astype(np.float32),
-        edge_attr=weight[:, None],
-        y=found.label,
-        y_level="graph",
-        keep_edge_order=False,
-    )
 
 
 def read_published(path: Path, width: int, channels: int) -> Superpixels:

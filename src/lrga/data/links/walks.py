@@ -57,7 +57,9 @@ class Walker:
             self.first = self.first.index_copy(0, lone.long(), at.to(self.dtype))
             self.degree = self.degree.index_fill(0, lone.long(), 1)
         self.biased = (self.p, self.q) != (1.0, 1.0)
-        self._lookup = _Lookup(layout) if self.biased else None
+        if self.biased:  # sorted keys of all edges, to test whether an edge exists
+            last = layout.source.new_tensor([torch.iinfo(torch.int64).max])
+            self._keys = torch.cat([(layout.source * layout.num_nodes + layout.target).unique(), last])
 
     def walk(self, start: Tensor, length: int, *, generator: torch.Generator) -> Tensor:
         """Walks of ``length`` steps from ``start`` ``[W]``: nodes ``[W, L + 1]`` int64.
@@ -80,6 +82,11 @@ class Walker:
                 nodes[step] = self._uniform(nodes[step - 1], generator)
         return nodes.t().long()
 
+    def _has_edges(self, source: Tensor, target: Tensor) -> Tensor:
+        """Whether there are edges from ``source`` ``[W]`` to ``target`` ``[W]``."""
+        wanted = source.long() * self.num_nodes + target
+        return self._keys.index_select(0, torch.searchsorted(self._keys, wanted)) == wanted
+
     def _uniform(self, at: Tensor, generator: torch.Generator) -> Tensor:
         degree = self.degree.index_select(0, at)
         chance = torch.rand(at.size(0), generator=generator, device=at.device, dtype=torch.float64)
@@ -87,7 +94,6 @@ class Walker:
         return self.neighbours.index_select(0, self.first.index_select(0, at) + place)
 
     def _biased(self, before: Tensor, at: Tensor, generator: torch.Generator) -> Tensor:
-        assert self._lookup is not None
         back, away = 1.0 / self.p, 1.0 / self.q
         highest = max(back, 1.0, away)
         result = torch.empty_like(at)
@@ -101,7 +107,7 @@ class Walker:
             open_ = ~returns & (chance >= min(1.0, away)) & (chance < max(1.0, away))
             asked = torch.nonzero(open_).squeeze(1)
             if asked.numel():
-                near = self._lookup.has(origin.index_select(0, asked), proposed.index_select(0, asked))
+                near = self._has_edges(origin.index_select(0, asked), proposed.index_select(0, asked))
                 accepted.index_copy_(0, asked, near if away < 1.0 else ~near)
             if left is None:
                 result.copy_(proposed)
@@ -121,7 +127,6 @@ class Walker:
 
         Computed in logarithms, for weights of very different size, and in groups of walks, to limit memory.
         """
-        assert self._lookup is not None
         degree = self.degree.index_select(0, at).long()
         result = torch.empty_like(at)
         widest = max(1, int(degree.max()))
@@ -132,24 +137,10 @@ class Walker:
             place = torch.arange(walk.numel(), device=at.device) - torch.repeat_interleave(end - count, count)
             here, origin = at.index_select(0, walk), before.index_select(0, walk)
             target = self.neighbours.index_select(0, self.first.index_select(0, here) + place)
-            near = self._lookup.has(origin, target)
+            near = self._has_edges(origin, target)
             rate = torch.where(near, 0.0, -math.log(self.q)).double().masked_fill(target == origin, -math.log(self.p))
             clock = torch.empty_like(rate).exponential_(generator=generator).log() - rate
             order = clock.argsort()
             order = order[walk.index_select(0, order).argsort(stable=True)]  # walk by walk, the first clock first
             result.index_copy_(0, rows, target.index_select(0, order.index_select(0, end - count)))
         return result
-
-
-class _Lookup:
-    """Tests whether edges exist, by a search in sorted keys."""
-
-    def __init__(self, layout: EdgeLayout) -> None:
-        self.num_nodes = layout.num_nodes
-        last = layout.source.new_tensor([torch.iinfo(torch.int64).max])
-        self.keys = torch.cat([(layout.source * layout.num_nodes + layout.target).unique(), last])
-
-    def has(self, source: Tensor, target: Tensor) -> Tensor:
-        """Whether there are edges from ``source`` ``[W]`` to ``target`` ``[W]``."""
-        wanted = source.long() * self.num_nodes + target
-        return self.keys.index_select(0, torch.searchsorted(self.keys, wanted)) == wanted

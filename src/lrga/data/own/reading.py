@@ -14,7 +14,7 @@ import torch
 
 from lrga.checks import check_count
 from lrga.data.datasets.spec import SPLITS
-from lrga.data.links.split import check_fractions
+from lrga.data.links.split import DEFAULT_FRACTIONS, check_fractions
 from lrga.data.own.csv_folder import read_folder
 from lrga.data.own.pyg import load_factory, load_file, read_pyg
 from lrga.data.own.table import is_coarse
@@ -138,8 +138,8 @@ def load_custom(
         )
     if "mask" in graphs.columns:
         known &= _rows(graphs, "mask")
-    fractions = (0.8, 0.1, 0.1) if split is None else split
-    split_level, code = make_split(graphs, known, fractions, 41 if seed is None else seed, source)
+    fractions, seed = DEFAULT_FRACTIONS if split is None else split, 41 if seed is None else seed
+    split_level, code = make_split(graphs, known, fractions, seed, source)
     used = code >= 0 if split_level == level else (code >= 0)[graph_of(graphs, level)]
     labels = make_labels(graphs, task, used & known)
     node_features, node_types = _widths(graphs.x, f"node types in {source}")

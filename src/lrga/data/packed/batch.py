@@ -3,7 +3,7 @@
 Letters: G graphs, N nodes, E edges of the batch.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -135,9 +135,6 @@ class PackedBatch:
 
     def to(self, device: str | torch.device) -> "PackedBatch":
         """The batch with its tensors on ``device``."""
-        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name, value in values.items():
-            if isinstance(value, Tensor):
-                values[name] = value.to(device, non_blocking=True)
-        values["_layout"] = None if self._layout is None else self._layout.to(device)
-        return PackedBatch(**values)
+        tensors = {key: value for key, value in vars(self).items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {key: value.to(device, non_blocking=True) for key, value in tensors.items()}
+        return replace(self, **moved, _layout=None if self._layout is None else self._layout.to(device))
