@@ -18,9 +18,13 @@ def test_a_named_set_comes_with_the_benchmark_s_schedule_and_what_is_given_wins(
     assert config.optimizer.lr == 0.01
 
 
-def test_a_named_set_comes_with_its_dropout_and_what_is_given_wins():
+def test_a_named_set_comes_with_its_network_and_what_is_given_wins():
     assert [make_config(name).model.dropout for name in ("CLUSTER", "Cora", "my_graphs")] == [0.0, 0.5, 0.0]
-    assert make_config("Cora", dropout=0.0).model.dropout == 0.0
+    assert [make_config(name).model.head_layers for name in ("CLUSTER", "Cora")] == [3, 1]
+    config = make_config("Cora", dropout=0.0, block="benchmark", head_layers=3)
+    assert (config.model.dropout, config.model.block, config.model.head_layers) == (0.0, "benchmark", 3)
+    with pytest.raises(OptionError, match="gin predicts from every layer"):
+        make_config("Cora", model="gin", block="benchmark", head_layers=2)
 
 
 def test_own_data_have_a_smaller_batch():
