@@ -71,7 +71,10 @@ def test_the_layers_of_the_preset_are_listed_with_their_reasons(monkeypatch):
     }  # fmt: skip
     listed = runner.invoke(app, ["reproduce", "preset", "--markdown"]).stdout
     assert all(f"| {row['model']} | {row['layers']} |" in listed for row in rows)
-    assert "wiring outer-norm" in runner.invoke(app, ["reproduce", "preset"]).stdout
+    lines = runner.invoke(app, ["reproduce", "preset"]).stdout.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("LRGA + GAT "))
+    assert lines[place].split()[-2:] == ["2022", "outer-norm"]
+    assert lines[place + 1].startswith("  why: norm after m₅")  # a wide column stands below its row
 
 
 @pytest.mark.parametrize("preset", ["paper", "2022", "2020"])

@@ -41,7 +41,7 @@ def lrga(*arguments, code=0):
 def test_a_run_prints_its_result_and_where_it_is(tmp_path):
     result = lrga("train", *SMALL, "--epochs", "2")
     assert "test weighted accuracy (%)" in result.stdout
-    assert "last epoch, 2" in result.stdout
+    assert "last epoch, number 2" in result.stdout
     folder = tmp_path / "runs" / "cluster-lrga-gcn-100k-seed41"
     assert str(folder.relative_to(tmp_path)) in result.stdout
     assert json.loads((folder / "result.json").read_text())["epochs"] == 2

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from lrga.data.own.csv_folder import read_folder
+from lrga.data.own.reading import read_graphs
 from lrga.errors import DataError, DataMissingError, OptionError
 
 GOOD = {
@@ -130,6 +131,11 @@ def test_a_missing_or_empty_file_is_named(name, tmp_path):
         read_folder(tmp_path)
     with pytest.raises(DataMissingError, match="no such folder"):
         read_folder(tmp_path / "elsewhere")
+    with pytest.raises(DataMissingError, match="nothing.csv', which does not exist"):
+        read_graphs("nothing.csv")
+    write(tmp_path)
+    with pytest.raises(DataError, match="got the file .*edges.csv"):
+        read_graphs(tmp_path / "edges.csv")
 
 
 def test_two_columns_of_splits_are_refused(tmp_path):

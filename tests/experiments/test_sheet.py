@@ -34,15 +34,15 @@ def test_a_table_that_fits_is_printed_as_it_is():
 def test_what_changes_least_goes_above_first():
     lines = lines_at(45)
     assert lines[1].split() == ["data", "set", "model", "ours", "params"]
-    assert lines[3] == "budget 100K"
+    assert lines[3] == "budget: 100K"
     assert len(lines) == 4 + len(ROWS)
 
 
 def test_a_line_is_said_again_when_it_changes_and_the_columns_stay_aligned():
     lines = lines_at(36)
     assert [line for line in lines if line.startswith("data set")] == [
-        "data set CLUSTER, budget 100K",
-        "data set ZINC, budget 100K",
+        "data set: CLUSTER, budget: 100K",
+        "data set: ZINC, budget: 100K",
     ]
     assert lines[1].index("ours") == lines[4].index("53.44") == lines[-1].index("0.459")
 
@@ -59,7 +59,7 @@ def test_every_entry_is_whole_at_any_width(width):
 
 def test_an_empty_entry_above_is_a_dash():
     rows = [("ZINC", "GCN", "100K", "0.459", ""), ("TSP", "GAT", "500K", "0.671", "")]
-    assert lines_at(30, rows)[3] == "params –"
+    assert lines_at(30, rows)[3] == "params: –"
 
 
 def test_entries_are_text_not_markup():
@@ -105,3 +105,19 @@ def test_markup_of_every_form_is_escaped():
     sheet = Sheet(title="", columns=(("a", False),), rows=(("50 % | <b> & _x_",),), notes=("a | b",))
     assert "| 50 % \\| &lt;b> & _x_ |" in sheet.to_markdown()
     assert "50 \\% \\textbar{} \\textless{}b\\textgreater{} \\& \\_x\\_" in sheet.to_latex()
+
+
+def test_a_wide_column_and_those_right_of_it_are_printed_below_their_row():
+    sheet = Sheet(
+        title="A title",
+        columns=(("cell", False), ("n", True), ("reason", False), ("closest", False)),
+        rows=(("GCN", "1", "word " * 12 + "end", "none"), ("GAT", "2", "word " * 12 + "end", "x" * 20)),
+    )
+    file = StringIO()
+    Console(file=file, width=60).print(sheet.to_rich())
+    lines = [line.strip() for line in file.getvalue().splitlines()]
+    assert lines[1].split() == ["cell", "n", "closest"]
+    assert lines[3].split() == ["GCN", "1", "none"]
+    assert lines[4].startswith("reason: word word")
+    assert lines[5].endswith("end")
+    assert lines[6].split() == ["GAT", "2", "x" * 20]

@@ -155,9 +155,10 @@ def with_options(*groups: Group, without: Sequence[str] = ()) -> Callable[[Calla
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
             for name, (kind, default) in shared.items()
         ]
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.values()]
-        run.__signature__ = inspect.Signature([*parameters, *added])  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in (*parameters, *added)}
+        # The help shows groups of options in the order of their first option, the shared ones first.
+        parameters = [*added, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.values())]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
         return run
 
     return decorate

@@ -169,7 +169,7 @@ def _print_result(result: "TrainingResult", config: "TrainingConfig", reference:
     rows: dict[str, str] = {}
     if result.last is not None and result.best is not None:
         name = METRICS[result.metric].name
-        last = f"{result.format_metric(result.last.test_metric)} (last epoch, {result.epochs})"
+        last = f"{result.format_metric(result.last.test_metric)} (last epoch, number {result.epochs})"
         best = f"{result.format_metric(result.best.test_metric)} (epoch {result.best.epoch})"
         if result.reported == "best":
             rows |= {f"test {name}": f"{best}, best in validation", "at the end": last}

@@ -18,6 +18,7 @@ from lrga.errors import CheckpointError, FolderInUseError, NonFiniteError, Optio
 from lrga.experiments.cell import Cell, budget_label, earlier_name, model_label, run_name
 from lrga.experiments.recording import Witness, make_record
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
+from lrga.tasks.task import METRICS
 from lrga.training.callbacks.base import Callback
 from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
@@ -260,5 +261,8 @@ def say_on_stderr(line: str) -> None:
 def _ending(record: RunRecord, seconds: float) -> str:
     if record.status in (FAILED, DIVERGED):
         return f"{record.status}: {record.reason}"
-    number = "" if record.test is None else f", test {record.metric} {record.test:.4g}"
-    return f"{record.status} ({record.reason}) after {record.epochs} epochs{number}, {seconds:.0f} s"
+    number = ""
+    if record.test is not None and record.metric is not None:
+        number = f", test {METRICS[record.metric].name} {record.test:.4g}"
+    epochs = f"{record.epochs} epoch{'s' * (record.epochs != 1)}"
+    return f"{record.status} ({record.reason}) after {epochs}{number}, {seconds:.0f} s"

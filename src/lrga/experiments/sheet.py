@@ -11,6 +11,7 @@ from typing import Any
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.padding import Padding
 from rich.table import Column as RichColumn
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -187,9 +188,10 @@ def _latex(text: str) -> str:
 class SlimTable(RichTable):
     """A table with a line below its headings only; names and numbers are never cut or wrapped.
 
-    If the columns together are wider than the terminal, the column whose entries change least often from row to row
-    is removed and printed above the rows that share its value, until the others fit. Columns whose headings are
-    in ``results`` are removed last.
+    If the columns together are wider than the terminal, columns are removed until the others fit: first those wider
+    than two thirds of the terminal, then the one whose entries change least often from row to row; columns whose
+    headings are in ``results`` last. A removed column is printed above the rows that share its value; a wide one, and
+    those right of it, below each row.
 
     Example:
         >>> table = SlimTable("data set", "model", title="Results")
@@ -199,7 +201,7 @@ class SlimTable(RichTable):
         Results
         model
         ──────────
-        data set CLUSTER
+        data set: CLUSTER
         GCN
         LRGA + GCN
     """
@@ -221,14 +223,22 @@ class SlimTable(RichTable):
         late = [number for number, heading in enumerate(headings) if heading in self.results]
         above = columns_above(widths, entries, options.max_width, late=late)
         kept = [number for number in range(len(widths)) if number not in above]
+        wide = min((number for number in above if _is_wide(widths[number], options.max_width)), default=len(widths))
+        above, below = [n for n in above if n < wide], [n for n in above if n >= wide]
         if self.title:
             yield Text(str(self.title), style="bold")
         yield self._part(kept, widths, options.max_width, header=True)
-        shared = [[(headings[number], entries[number][row]) for number in above] for row in range(self.row_count)]
-        for said, rows in groupby(range(self.row_count), key=lambda row: shared[row]):
+
+        def words(numbers: Sequence[int], row: int) -> str:
+            return ", ".join(f"{headings[number]}: {entries[number][row] or '–'}" for number in numbers)
+
+        for said, rows in groupby(range(self.row_count), key=lambda row: words(above, row)):
             if said:
-                yield Text(", ".join(f"{heading} {entry or '–'}" for heading, entry in said), style="italic")
-            yield self._part(kept, widths, options.max_width, rows=list(rows))
+                yield Text(said, style="italic")
+            for part in [[row] for row in rows] if below else [list(rows)]:
+                yield self._part(kept, widths, options.max_width, rows=part)
+                for number in below:
+                    yield Padding(Text(words([number], part[0]), style="italic"), (0, 0, 0, GAP))
 
     def _part(
         self, kept: Sequence[int], widths: Sequence[int], room: int, *, rows: Iterable[int] = (), header: bool = False
@@ -250,6 +260,11 @@ class SlimTable(RichTable):
         return part
 
 
+def _is_wide(width: int, room: int) -> bool:
+    """Whether a column is text rather than a name or number."""
+    return width > max(40, room * 2 / 3)
+
+
 def columns_above(
     widths: Sequence[int], entries: Sequence[Sequence[str]], room: int, *, late: Sequence[int] = ()
 ) -> list[int]:
@@ -264,9 +279,9 @@ def columns_above(
     above: list[int] = []
     kept = list(range(len(widths)))
 
-    def cost(number: int) -> tuple[bool, int]:
+    def cost(number: int) -> tuple[bool, bool, int]:
         taken = [entries[column] for column in (*above, number)]
-        return number in late, sum(1 for _ in groupby(zip(*taken, strict=True)))
+        return number in late, not _is_wide(widths[number], room), sum(1 for _ in groupby(zip(*taken, strict=True)))
 
     while len(kept) > 1 and sum(widths[number] + GAP for number in kept) - GAP > room:
         least = min(kept, key=cost)

@@ -188,7 +188,7 @@ def read_graphs(data: Any, *, level: str | None = None, target: bool = True) -> 
     path = Path(data).expanduser()
     if path.is_dir():
         return read_folder(path, level=level, target=target)
-    if path.suffix == ".csv":
+    if path.suffix == ".csv" and path.is_file():
         raise DataError(
             "a folder of CSV files",
             f"the file {text}",
