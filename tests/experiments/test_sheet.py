@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from lrga.experiments.sheet import Sheet, SlimTable, columns_above, value_text
+from lrga.experiments.sheet import Sheet, columns_above, value_text
 
 ROWS = [
     ("CLUSTER", "GCN", "100K", "53.44 ± 2.02", "101,655"),
@@ -15,11 +15,8 @@ ROWS = [
 
 
 def lines_at(width, rows=ROWS):
-    table = SlimTable(title="A title")
-    for heading in ("data set", "model", "budget", "ours", "params"):
-        table.add_column(heading)
-    for row in rows:
-        table.add_row(*row)
+    headings = ("data set", "model", "budget", "ours", "params")
+    table = Sheet(title="A title", columns=tuple((heading, False) for heading in headings), rows=tuple(rows))
     file = StringIO()
     Console(file=file, width=width, color_system=None).print(table)
     return [line.rstrip() for line in file.getvalue().splitlines()]
@@ -114,7 +111,7 @@ def test_a_wide_column_and_those_right_of_it_are_printed_below_their_row():
         rows=(("GCN", "1", "word " * 12 + "end", "none"), ("GAT", "2", "word " * 12 + "end", "x" * 20)),
     )
     file = StringIO()
-    Console(file=file, width=60).print(sheet.to_rich())
+    Console(file=file, width=60).print(sheet)
     lines = [line.strip() for line in file.getvalue().splitlines()]
     assert lines[1].split() == ["cell", "n", "closest"]
     assert lines[3].split() == ["GCN", "1", "none"]

@@ -118,7 +118,7 @@ def test_results_are_whole_on_80_columns(experiment):
     many = [replace(o, record=replace(o.record, seconds=1e5 + 7 * i, epochs=1000)) for i, o in enumerate(outcomes)]
     result = table(cells, many)
     file = StringIO()
-    Console(file=file, width=80, color_system=None).print(result.sheet().to_rich())
+    Console(file=file, width=80, color_system=None).print(result.sheet())
     lines = file.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in file.getvalue()

@@ -41,7 +41,7 @@ def bench(
 
 def _show_speed(result: "SpeedResult") -> None:
     from lrga.cli.printing import stdout
-    from lrga.experiments.sheet import SlimTable
+    from lrga.experiments.sheet import Sheet
 
     console = stdout()
     console.print(
@@ -49,13 +49,14 @@ def _show_speed(result: "SpeedResult") -> None:
     )
     console.print(f"Our values are within {result.error:.0e} of the O(n²) definition in float64.\n", markup=False)
     for case in dict.fromkeys(row.case for row in result.rows):
-        table = SlimTable.of("method", numbers=("forward ms", "both ms", "kept MB", "× ours", "alone"), title=case)
+        labels, entries = [], []
         for row in (r for r in result.rows if r.case == case):
             numbers = [(row.forward_ms, 1), (row.both_ms, 1), (row.kept_mb, 1), (row.times_ours, 2)]
             shown = ["" if value is None else f"{value:,.{digits}f}" for value, digits in numbers]
             alone = "" if row.alone is None else f"{row.alone:.0e}"
-            table.add_row(row.method, *(shown if row.skipped is None else ["–", row.skipped, "", ""]), alone)
-        console.print(table)
+            labels.append({"method": row.method})
+            entries.append([*(shown if row.skipped is None else ["–", row.skipped, "", ""]), alone])
+        console.print(Sheet.of(case, labels, ("forward ms", "both ms", "kept MB", "× ours", "alone"), entries))
         console.print()
     console.print(
         "both: forward + backward. kept: memory between the passes. alone: difference between the smallest "

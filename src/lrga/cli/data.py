@@ -33,7 +33,7 @@ def list_datasets(
     """
     from lrga.cli.printing import print_json, stdout
     from lrga.data.datasets.building import overview
-    from lrga.experiments.sheet import SlimTable
+    from lrga.experiments.sheet import Sheet
 
     rows = overview(data_root)
     if as_json:
@@ -53,14 +53,15 @@ def list_datasets(
     # Names and numbers are never cut: a value that does not fit is printed above the rows that share it.
     for one_graph, links in ((False, False), (True, False), (True, True)):
         headings = ("one graph" if one_graph else "name", "task", "train/val/test", "from", "licence")
-        table = SlimTable.of(*headings, numbers=("nodes", "edges", "on disk"))
+        labels, entries = [], []
         for row in rows:
             if (row["one_graph"], row["task"].startswith("link")) == (one_graph, links):
                 splits = "/".join(f"{count:,}" for count in row["splits"].values())
-                means = f"{row['mean_nodes']:,.{0 if one_graph else 1}f}", f"{row['mean_edges']:,.0f}"
                 texts = row["name"], row["task"].split()[0], splits, row["obtained"], row["licence"]
-                table.add_row(*texts, *means, _on_disk(row))
-        console.print(table)
+                labels.append(dict(zip(headings, texts, strict=True)))
+                mean_nodes = f"{row['mean_nodes']:,.{0 if one_graph else 1}f}"
+                entries.append([mean_nodes, f"{row['mean_edges']:,.0f}", _on_disk(row)])
+        console.print(Sheet.of("", labels, ("nodes", "edges", "on disk"), entries))
         console.print()
     console.print(
         "nodes, edges: published means per graph; edges are directed. Splits of one graph are numbers of nodes or, "

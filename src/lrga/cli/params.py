@@ -21,7 +21,7 @@ def params(
     Example: [bold]lrga params --dataset zinc --budget 500k --lrga[/]
     """
     from lrga.cli.printing import print_json, stdout
-    from lrga.experiments.sheet import SlimTable
+    from lrga.experiments.sheet import Sheet
     from lrga.paper.counts import sizes
 
     cells = sizes(dataset=dataset, model=model, budget=budget, lrga=lrga)
@@ -29,16 +29,12 @@ def params(
         print_json([cell.as_dict() for cell in cells])
         return
 
-    table = SlimTable.of("data set", "model", "budget", numbers=("d", "L", "κ", "parameters", "printed"))
+    labels, entries = [], []
     for cell in cells:
-        table.add_row(
-            cell.dataset.replace(" (random features)", ", random"),
-            f"LRGA + {cell.model}" if cell.lrga else cell.model,
-            cell.budget or "",
-            *("" if value is None else str(value) for value in (cell.hidden, cell.layers, cell.rank)),
-            f"{cell.parameters:,}",
-            cell.printed or "",
-        )
-    console = stdout()
-    console.print(table)
-    console.print("d: width, L: layers, κ: rank")
+        model = f"LRGA + {cell.model}" if cell.lrga else cell.model
+        dataset = cell.dataset.replace(" (random features)", ", random")
+        labels.append({"dataset": dataset, "model": model, "budget": cell.budget or ""})
+        shape = ["" if value is None else str(value) for value in (cell.hidden, cell.layers, cell.rank)]
+        entries.append([*shape, f"{cell.parameters:,}", cell.printed or ""])
+    notes = ("d: width, L: layers, κ: rank",)
+    stdout().print(Sheet.of("", labels, ("d", "L", "κ", "parameters", "printed"), entries, notes=notes))

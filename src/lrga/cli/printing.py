@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from lrga.experiments.sheet import Sheet, Tabular
+    from lrga.experiments.sheet import Tabular
 
 FORMS = ("text", "markdown", "latex", "csv", "json")
 
@@ -31,15 +31,7 @@ def show(*tables: "Tabular", as_json: bool = False, form: str = "text") -> None:
         sys.stdout.write("\n".join(texts))
         return
     for table in tables:
-        show_sheet(table.sheet())
-
-
-def show_sheet(sheet: "Sheet") -> None:
-    """Prints a table of strings with its notes."""
-    console = stdout(most=100)
-    console.print(sheet.to_rich())
-    for note in sheet.notes:
-        console.print(note, markup=False)
+        stdout(most=100).print(table.sheet())
 
 
 def check_form(form: str) -> None:

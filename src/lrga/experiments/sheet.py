@@ -12,7 +12,6 @@ from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
-from rich.table import Column as RichColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -76,16 +75,32 @@ class Tabular(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet(Tabular):
-    """A table of strings.
+    """A table of strings, with a line below its headings only; rich prints it, and cuts or wraps no name or number.
+
+    If the columns together are wider than the terminal, columns are removed until the others fit: first those wider
+    than two thirds of the terminal, then the one whose entries change least often from row to row; columns whose
+    headings are in ``results`` last. A removed column is printed above the rows that share its value; a wide one, and
+    those right of it, below each row.
 
     Attributes:
         title: Title above the table.
         columns: Headings, each with whether the column holds numbers (aligned right).
         rows: The entries of each row.
-        results: Headings of columns that are moved above the rows last on a narrow terminal.
+        results: Headings of columns that are removed last.
         notes: Lines below the table.
         bold: Index of the row in bold, if any.
         values: The rows as JSON values, if the strings are not enough.
+
+    Example:
+        >>> rows = (("CLUSTER", "GCN"), ("CLUSTER", "LRGA + GCN"))
+        >>> sheet = Sheet(title="Results", columns=(("data set", False), ("model", False)), rows=rows)
+        >>> Console(width=18, color_system=None).print(sheet)
+        Results
+        model
+        ──────────
+        data set: CLUSTER
+        GCN
+        LRGA + GCN
     """
 
     title: str
@@ -117,23 +132,50 @@ class Sheet(Tabular):
         rows = tuple((*a, *b) for a, b in zip(first, entries, strict=True))
         return cls(title=title, columns=tuple(columns), rows=rows, **options)
 
-    def to_rich(self) -> "SlimTable":
-        """The table for a terminal, as an object of rich."""
-        table = SlimTable(title=self.title)
-        table.results = self.results
-        for heading, right in self.columns:
-            table.add_column(heading, justify="right" if right else "left", no_wrap=True)
-        for number, row in enumerate(self.rows):
-            table.add_row(*row, style="bold" if number == self.bold else "")
-        return table
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        entries = [[row[number] for row in self.rows] for number in range(len(self.columns))]
+        headings = [heading for heading, _ in self.columns]
+        widths = [max(map(cell_len, (heading, *cells))) for heading, cells in zip(headings, entries, strict=True)]
+        late = [number for number, heading in enumerate(headings) if heading in self.results]
+        above = columns_above(widths, entries, options.max_width, late=late)
+        kept = [number for number in range(len(widths)) if number not in above]
+        wide = min((number for number in above if _is_wide(widths[number], options.max_width)), default=len(widths))
+        above, below = [n for n in above if n < wide], [n for n in above if n >= wide]
+        widths = [min(width, options.max_width) for width in widths]
+        if self.title:
+            yield Text(self.title, style="bold")
+        yield self._part(kept, widths, header=True)
+
+        def words(numbers: Sequence[int], row: int) -> str:
+            return ", ".join(f"{headings[number]}: {entries[number][row] or '–'}" for number in numbers)
+
+        for said, rows in groupby(range(len(self.rows)), key=lambda row: words(above, row)):
+            if said:
+                yield Text(said, style="italic")
+            for part in [[row] for row in rows] if below else [list(rows)]:
+                yield self._part(kept, widths, rows=part)
+                for number in below:
+                    yield Padding(Text(words([number], part[0]), style="italic"), (0, 0, 0, GAP))
+        yield from map(Text, self.notes)
+
+    def _part(
+        self, kept: Sequence[int], widths: Sequence[int], *, rows: Iterable[int] = (), header: bool = False
+    ) -> RichTable:
+        """Formats the headings or some rows; all parts have the same column widths."""
+        part = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0),
+                         show_header=header)  # fmt: skip
+        for number in kept:
+            heading, right = self.columns[number]
+            justify: Any = "right" if right else "left"
+            part.add_column(Text(heading), justify=justify, width=widths[number], overflow="fold")
+        for row in rows:
+            part.add_row(*(Text(self.rows[row][number]) for number in kept), style="bold" * (row == self.bold))
+        return part
 
     def to_text(self) -> str:
         """The table as plain text, at most 100 columns wide."""
         file = StringIO()
-        console = Console(file=file, width=WIDTH, highlight=False, color_system=None)
-        console.print(self.to_rich())
-        for note in self.notes:
-            console.print(note, markup=False)
+        Console(file=file, width=WIDTH, highlight=False, color_system=None).print(self)
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
     def to_markdown(self) -> str:
@@ -183,81 +225,6 @@ def _markdown(text: str) -> str:
 
 def _latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
-
-
-class SlimTable(RichTable):
-    """A table with a line below its headings only; names and numbers are never cut or wrapped.
-
-    If the columns together are wider than the terminal, columns are removed until the others fit: first those wider
-    than two thirds of the terminal, then the one whose entries change least often from row to row; columns whose
-    headings are in ``results`` last. A removed column is printed above the rows that share its value; a wide one, and
-    those right of it, below each row.
-
-    Example:
-        >>> table = SlimTable("data set", "model", title="Results")
-        >>> table.add_row("CLUSTER", "GCN")
-        >>> table.add_row("CLUSTER", "LRGA + GCN")
-        >>> Console(width=18, color_system=None).print(table)
-        Results
-        model
-        ──────────
-        data set: CLUSTER
-        GCN
-        LRGA + GCN
-    """
-
-    results: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, *texts: str, numbers: Sequence[str] = (), title: str = "") -> "SlimTable":
-        """Creates a table from the headings of text columns, then of number columns."""
-        table = cls(title=title)
-        for heading in (*texts, *numbers):
-            table.add_column(heading, justify="right" if heading in numbers else "left", no_wrap=True)
-        return table
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        entries = [[str(cell) for cell in column.cells] for column in self.columns]
-        headings = [str(column.header) for column in self.columns]
-        widths = [max(map(cell_len, (heading, *cells))) for heading, cells in zip(headings, entries, strict=True)]
-        late = [number for number, heading in enumerate(headings) if heading in self.results]
-        above = columns_above(widths, entries, options.max_width, late=late)
-        kept = [number for number in range(len(widths)) if number not in above]
-        wide = min((number for number in above if _is_wide(widths[number], options.max_width)), default=len(widths))
-        above, below = [n for n in above if n < wide], [n for n in above if n >= wide]
-        if self.title:
-            yield Text(str(self.title), style="bold")
-        yield self._part(kept, widths, options.max_width, header=True)
-
-        def words(numbers: Sequence[int], row: int) -> str:
-            return ", ".join(f"{headings[number]}: {entries[number][row] or '–'}" for number in numbers)
-
-        for said, rows in groupby(range(self.row_count), key=lambda row: words(above, row)):
-            if said:
-                yield Text(said, style="italic")
-            for part in [[row] for row in rows] if below else [list(rows)]:
-                yield self._part(kept, widths, options.max_width, rows=part)
-                for number in below:
-                    yield Padding(Text(words([number], part[0]), style="italic"), (0, 0, 0, GAP))
-
-    def _part(
-        self, kept: Sequence[int], widths: Sequence[int], room: int, *, rows: Iterable[int] = (), header: bool = False
-    ) -> RichTable:
-        """Formats the headings or some rows; all parts have the same column widths."""
-        chosen = [self.columns[number] for number in kept]
-        part = RichTable(
-            *(
-                RichColumn(
-                    Text(str(column.header)), justify=column.justify, width=min(widths[number], room), overflow="fold"
-                )
-                for number, column in zip(kept, chosen, strict=True)
-            ),
-            box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0), show_header=header,
-        )  # fmt: skip
-        cells = [list(column.cells) for column in chosen]
-        for row in rows:
-            part.add_row(*(Text(str(column[row])) for column in cells), style=self.rows[row].style)
-        return part
 
 
 def _is_wide(width: int, room: int) -> bool:
