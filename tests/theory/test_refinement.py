@@ -10,7 +10,7 @@ from lrga.theory.kernels import same_partition
 from lrga.theory.labelled import as_graph, graph_from_arcs
 from lrga.theory.wl import refinement as wl
 from lrga.theory.wl.refinement import refine_nodes
-from lrga.theory.zoo import circular_skip_link, cycle, random_graph, two_triangles, undirected
+from lrga.theory.zoo import circular_skip_link, cycle, random_graph, two_triangles
 
 
 def by_definition(graphs, rounds=None):
@@ -137,7 +137,7 @@ def test_self_loops_are_seen():
     assert refine_nodes([looped, plain], until_apart=True).apart_after == 1
 
 
-@pytest.mark.parametrize("graph", [undirected([], 0), undirected([], 3), undirected([(0, 1)], 2)], ids=repr)
+@pytest.mark.parametrize("graph", [as_graph([]), as_graph([], num_nodes=3), as_graph([(0, 1)])], ids=repr)
 def test_the_smallest_graphs_are_stable(graph):
     result = refine_nodes([graph, graph], until_apart=True)
     assert (result.apart_after, result.stable) == (None, True)

@@ -51,7 +51,7 @@ def _show_speed(result: "SpeedResult") -> None:
     for case in dict.fromkeys(row.case for row in result.rows):
         labels, entries = [], []
         for row in (r for r in result.rows if r.case == case):
-            numbers = [(row.forward_ms, 1), (row.both_ms, 1), (row.kept_mb, 1), (row.times_ours, 2)]
+            numbers = [(row.forward_ms, 1), (row.both_ms, 1), (row.kept_mb, 1), (result.times_ours(row), 2)]
             shown = ["" if value is None else f"{value:,.{digits}f}" for value, digits in numbers]
             alone = "" if row.alone is None else f"{row.alone:.0e}"
             labels.append({"method": row.method})

@@ -4,7 +4,6 @@ A group maps the name of an option to its type, help and default. :func:`with_op
 options of some groups to a command, which receives them as one dictionary ``given``.
 """
 
-import copy
 import inspect
 import signal
 import sys
@@ -34,14 +33,6 @@ def panel(title: str, **options: tuple[Any, ...]) -> Group:
         kind = kind if default is not None else kind | None
         option = typer.Option(*flags, help=text, rich_help_panel=title, metavar=metavar, hidden=not text)
         group[name] = Annotated[kind, option], default
-    return group
-
-
-def without_help(group: Group) -> Group:
-    """The same options, accepted but not shown in the help."""
-    group = copy.deepcopy(group)
-    for kind, _ in group.values():
-        kind.__metadata__[0].hidden = True
     return group
 
 

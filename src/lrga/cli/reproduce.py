@@ -55,7 +55,13 @@ RANK = o.panel(
 )
 _PARTS = "heads, attention, features, presets, wirings, shapes, edges, norm, draws, walks or epochs"
 ONLY = o.panel("Which cells", only=(str, f"Only this part: {_PARTS}."))
-SHAPE = o.without_help({key: o.MODEL[key] for key in ("hidden", "layers", "encoding", "random_features")})
+SHAPE = o.panel(  # as those of train; not shown in the help
+    "Model",
+    hidden=(int, ""),
+    layers=(int, ""),
+    encoding=(list[str], ""),
+    random_features=(bool, "", "--random-features"),
+)
 PRESET = o.panel("Protocol", preset=(str, "Layers: paper (default), 2022 or 2020."))
 Folders = Annotated[
     list[str] | None,

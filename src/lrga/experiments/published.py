@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lrga.data.datasets.spec import dataset_name, dataset_specs
-from lrga.errors import DataError, DataMissingError, DTypeError, OptionError
+from lrga.errors import DataError, DTypeError, OptionError
 from lrga.io import limits
 from lrga.io.documents import is_number
 from lrga.training.config import DataConfig, LinkConfig, TrainingConfig
@@ -100,13 +100,9 @@ class PublishedTable(Reference):
 def read_settings(path: str | Path) -> Mapping[str, Any]:
     """The fields of a TOML or JSON file."""
     path = Path(path)
-    if not path.is_file():
-        raise DataMissingError(f"a file at {path}", "no such file", "check the path")
-    try:
+    with limits.reading(path, "TOML or, in a .json file, JSON in", remedy="correct the file"):
         is_json = path.suffix == ".json"
         values = limits.read_json(path) if is_json else tomllib.loads(limits.read_bytes(path).decode("utf-8"))
-    except ValueError as error:
-        raise DataError(f"TOML or, in a .json file, JSON in {path}", str(error), "correct the file") from error
     if not isinstance(values, Mapping):
         raise DataError(f"a JSON object in {path}", _got(values), "write its fields in braces")
     return values

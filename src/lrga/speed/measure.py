@@ -59,7 +59,6 @@ class SpeedRow:
         forward_ms: Median time of the forward pass.
         both_ms: Median time of forward + backward.
         kept_mb: Megabytes (2²⁰ bytes) kept for the backward pass.
-        times_ours: Its time divided by ours.
         alone: Difference between the result of a small graph in this batch and its result alone.
         skipped: Why it was not measured.
     """
@@ -69,7 +68,6 @@ class SpeedRow:
     forward_ms: float | None = None
     both_ms: float | None = None
     kept_mb: float | None = None
-    times_ours: float | None = None
     alone: float | None = None
     skipped: str | None = None
 
@@ -86,12 +84,17 @@ class SpeedResult:
     rows: tuple[SpeedRow, ...]
     started: dict[str, Any]
 
+    def times_ours(self, row: SpeedRow) -> float | None:
+        """The time of a row divided by ours on the same batch."""
+        ours = next((own.both_ms for own in self.rows if (own.case, own.method) == (row.case, OURS)), None)
+        return None if row.both_ms is None or not ours else row.both_ms / ours
+
     def to_json(self) -> dict[str, Any]:
         """The record of the benchmark, see :mod:`lrga.speed.record`."""
         rows = []
         for row in self.rows:
-            known = {key: value for key, value in asdict(row).items() if value is not None and key != "times_ours"}
-            ratio = {"baseline": OURS, "ratio": 1 / row.times_ours} if row.times_ours else {}
+            known = {key: value for key, value in asdict(row).items() if value is not None}
+            ratio = {} if (times := self.times_ours(row)) is None else {"baseline": OURS, "ratio": 1 / times}
             rows.append({**known, **ratio, "launch": "eager"})
         settings = {"threads": self.threads, "width": self.width, "rank": self.rank, "error": self.error}
         return make_record(
@@ -122,7 +125,7 @@ def measure_speed(
 
     Example:
         >>> result = measure_speed("cpu", cases={"two": [5, 9]}, seconds=0.01)
-        >>> result.rows[0].method, result.rows[0].times_ours, result.error < 1e-5
+        >>> result.rows[0].method, result.times_ours(result.rows[0]), result.error < 1e-5
         ('lrga', 1.0, True)
     """
     check_count("width", width, minimum=1)
@@ -166,12 +169,10 @@ def _measure(
         raise NonFiniteError("values within 1e-4 of the definition", f"{error:.1e}", "report this; nothing was timed")
     rows: list[SpeedRow] = []
     for case, sizes in cases.items():
-        ours = 0.0
         for method in METHODS:
             if progress is not None:
                 progress("measuring", len(rows), len(cases) * len(METHODS))
-            rows.append(measure_method(case, sizes, method, device, shape=shape, seconds=seconds, ours=ours))
-            ours = ours or rows[-1].both_ms or 0.0  # ours comes first
+            rows.append(measure_method(case, sizes, method, device, shape=shape, seconds=seconds))
     return error, rows
 
 
@@ -183,9 +184,8 @@ def measure_method(
     *,
     shape: tuple[int, int],
     seconds: float,
-    ours: float,
 ) -> SpeedRow:
-    """Measures one method on one batch; ``shape`` is width and rank, ``ours`` our time in ms (0 for our own method)."""
+    """Measures one method on one batch; ``shape`` is width and rank."""
     if (reason := skip_reason(sizes, method)) is not None:
         return SpeedRow(case=case, method=method, skipped=reason)
     x, batch = _inputs(sizes, shape[0], device)
@@ -203,14 +203,12 @@ def measure_method(
         module(x, batch).backward(upstream)
 
     kept = kept_mb(lambda: module(x, batch), given=[x, batch, *module.parameters()])
-    forward_ms, both_ms = _median_ms(forward, device, seconds / 3), _median_ms(both, device, seconds)
     return SpeedRow(
         case=case,
         method=method,
-        forward_ms=forward_ms,
-        both_ms=both_ms,
+        forward_ms=_median_ms(forward, device, seconds / 3),
+        both_ms=_median_ms(both, device, seconds),
         kept_mb=kept,
-        times_ours=both_ms / (ours or both_ms),
         alone=_alone(module.eval(), x.detach(), batch, sizes),
     )
 

@@ -11,7 +11,7 @@ that remains if the node is isolated by switching and then deleted.
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,17 +112,6 @@ CSL_NODES = 41
 CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
 
 
-def undirected(edges: Iterable[tuple[int, int]], num_nodes: int | None = None) -> LabelledGraph:
-    """The undirected graph with these edges.
-
-    Example:
-        >>> undirected([(0, 1), (1, 2)])
-        LabelledGraph(3 nodes, 2 edges)
-    """
-    pairs = np.asarray(list(edges), dtype=np.int64).reshape(-1, 2)
-    return graph_from_arcs(pairs[:, 0], pairs[:, 1], num_nodes, both_ways=True)
-
-
 def from_adjacency(matrix: Array) -> LabelledGraph:
     """The undirected graph of a symmetric matrix of 0 and 1."""
     source, target = np.nonzero(np.asarray(matrix))
@@ -130,24 +119,24 @@ def from_adjacency(matrix: Array) -> LabelledGraph:
 
 
 def cycle(length: int) -> LabelledGraph:
-    """The cycle with ``num_nodes`` nodes."""
-    return undirected(((i, (i + 1) % length) for i in range(length)), length)
+    """The cycle with ``length`` nodes."""
+    return as_graph([(i, (i + 1) % length) for i in range(length)], num_nodes=length)
 
 
 def two_triangles() -> LabelledGraph:
     """Two disjoint triangles: with the hexagon, the smallest pair that 1-WL cannot distinguish."""
-    return undirected([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
+    return as_graph([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
 
 
 def decalin() -> LabelledGraph:
     """The carbon skeleton of decalin: two hexagons that share an edge."""
-    return undirected([*((i, (i + 1) % 10) for i in range(10)), (0, 5)])
+    return as_graph([*((i, (i + 1) % 10) for i in range(10)), (0, 5)])
 
 
 def bicyclopentyl() -> LabelledGraph:
     """The carbon skeleton of bicyclopentyl: two pentagons joined by an edge."""
     rings = [(first + i, first + (i + 1) % 5) for first in (0, 5) for i in range(5)]
-    return undirected([*rings, (0, 5)])
+    return as_graph([*rings, (0, 5)])
 
 
 def circular_skip_link(skip: int, num_nodes: int = CSL_NODES) -> LabelledGraph:
@@ -160,7 +149,7 @@ def circular_skip_link(skip: int, num_nodes: int = CSL_NODES) -> LabelledGraph:
     if not 2 <= skip <= num_nodes - 2 or 2 * skip == num_nodes:
         expected = f"a skip from 2 to {num_nodes - 2}, not half of {num_nodes}"
         raise OptionError(expected, str(skip), "choose another skip; the graph must be 4-regular")
-    return undirected(((i, (i + step) % num_nodes) for i in range(num_nodes) for step in (1, skip)), num_nodes)
+    return as_graph([(i, (i + step) % num_nodes) for i in range(num_nodes) for step in (1, skip)], num_nodes=num_nodes)
 
 
 def circular_skip_links() -> tuple[LabelledGraph, ...]:
@@ -195,7 +184,7 @@ def cai_fuerer_immerman(base_nodes: int, *, twisted: bool) -> LabelledGraph:
         twist = twisted and (u, v) == (0, 1)
         if u != v and ((v in at_u) == (u in at_v)) != twist:
             edges.append((index[u, at_u], index[v, at_v]))
-    return undirected(edges, len(nodes))
+    return as_graph(edges, num_nodes=len(nodes))
 
 
 def random_graph(num_nodes: int, density: float, seed: int) -> LabelledGraph:
