@@ -57,7 +57,13 @@ def read_raw(paths: Mapping[str, Path]) -> Graph:
     features[: len(allx)], features[test] = allx, tx
     classes[: len(ally)], classes[test] = ally, ty
     splits = {"train": np.arange(len(y)), "val": np.arange(len(y), len(y) + VALIDATION), "test": test}
-    return Graph(features, classes, _edges(load_pickle(paths["graph"], encoding="latin1"), paths["graph"]), splits)
+    with reading(paths["graph"], "lists of neighbours by node in", remedy="download it again"):
+        neighbours = load_pickle(paths["graph"], encoding="latin1")
+        pairs = [(target, source) for source, own in neighbours.items() for target in own]
+        ends = np.array(pairs, np.int64).reshape(-1, 2)
+        # without duplicates and loops, ordered by (destination, source)
+        edges = np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0).T[::-1]
+    return Graph(features, classes, edges, splits)
 
 
 def _dense(matrix: Any, path: Path) -> np.ndarray:
@@ -75,14 +81,6 @@ def _classes(one_hot: Any, path: Path) -> np.ndarray:
     is_matrix = isinstance(one_hot, np.ndarray) and one_hot.ndim == 2 and one_hot.dtype.kind in "biuf"
     demand(is_matrix, path, "one-hot classes", f"a {type(one_hot).__name__}")
     return one_hot.argmax(1)
-
-
-def _edges(neighbours: Any, path: Path) -> np.ndarray:
-    """Edges [2, E] from lists of neighbours, without duplicates and loops, ordered by (destination, source)."""
-    with reading(path, "lists of neighbours by node in", remedy="download it again"):
-        pairs = [(target, source) for source, own in neighbours.items() for target in own]
-        ends = np.array(pairs, np.int64).reshape(-1, 2)
-        return np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0).T[::-1]
 
 
 # With so few labels a network fits all of them in 10 epochs. On Cora the benchmark's layers (BatchNorm, an MLP of three

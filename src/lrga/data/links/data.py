@@ -114,7 +114,11 @@ class LinkData:
             if weight is not None:
                 added = more.weight if more.weight is not None else weight.new_ones(more.edge.size(0))
                 weight = torch.cat([weight, added])
-        return LinkGraph.of(edge, self.num_nodes, undirected=self.undirected, weight=weight)
+        index = as_edge_index(edge, undirected=self.undirected)
+        layout, order = EdgeLayout.from_edge_index(index, self.num_nodes, check=False)
+        if weight is not None:
+            weight = (weight.repeat_interleave(2) if self.undirected else weight).index_select(0, order)
+        return LinkGraph(layout, weight, bool((layout.source == layout.target).any()))
 
     def fingerprint(self) -> str:
         """A checksum of graph and splits, so that a run is not resumed on other data."""
@@ -179,14 +183,6 @@ class LinkGraph:
     layout: EdgeLayout
     weight: Tensor | None
     has_loops: bool
-
-    @classmethod
-    def of(cls, edge: Tensor, num_nodes: int, *, undirected: bool, weight: Tensor | None = None) -> "LinkGraph":
-        """Creates the graph from pairs ``[E', 2]``."""
-        layout, order = EdgeLayout.from_edge_index(as_edge_index(edge, undirected=undirected), num_nodes, check=False)
-        if weight is not None:
-            weight = (weight.repeat_interleave(2) if undirected else weight).index_select(0, order)
-        return cls(layout, weight, bool((layout.source == layout.target).any()))
 
 
 def as_edge_index(edge: Tensor, *, undirected: bool) -> Tensor:

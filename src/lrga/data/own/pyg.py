@@ -84,7 +84,7 @@ def read_pyg(loaded: Any, source: str, *, level: str | None = None, target: bool
         The graphs as :func:`lrga.data.own.reading.read_graphs` describes them.
     """
     try:
-        return _packed(_parts(loaded), loaded, source, level, target)
+        return _packed(loaded, source, level, target)
     except LRGAError as error:
         expected = error.expected if source in error.expected else f"{error.expected} in {source}"
         raise type(error)(expected, error.got, error.remedy) from error
@@ -93,7 +93,12 @@ def read_pyg(loaded: Any, source: str, *, level: str | None = None, target: bool
         raise DataError(f"PyG graphs in {source}", f"an unsupported form ({first_line(error)})", remedy) from error
 
 
-def _packed(parts: dict[str, list[Any]], loaded: Any, source: str, level: str | None, target: bool) -> PackedGraphs:
+def _packed(loaded: Any, source: str, level: str | None, target: bool) -> PackedGraphs:
+    if isinstance(loaded, Mapping) and set(loaded) != set(SPLITS):
+        got = f"a dict with {', '.join(map(repr, loaded)) or 'nothing'}"
+        raise DataError("a dict with train, val and test", got, "use these keys, or return all graphs in a list")
+    given = {split: loaded[split] for split in SPLITS} if isinstance(loaded, Mapping) else {"": loaded}
+    parts = {split: _graphs(part) for split, part in given.items()}
     graphs = [graph for part in parts.values() for graph in part]
     counts = {name: len(part) for name, part in parts.items()}
     if not graphs or (len(counts) > 1 and 0 in counts.values()):
@@ -106,7 +111,7 @@ def _packed(parts: dict[str, list[Any]], loaded: Any, source: str, level: str | 
     ends = [plain_edge_index(graph, f"graph {number}") for number, graph in enumerate(graphs)]
     num_edges = np.array([end.size(1) for end in ends])
     rows = {"graph": np.ones_like(num_nodes), "node": num_nodes, "edge": num_edges}
-    first = loaded["train"] if isinstance(loaded, Mapping) else loaded
+    first = next(iter(given.values()))
     known = first.meta if isinstance(first, PackedGraphs) else {}
     meta: dict[str, Any] = {key: known[key] for key in ("node_names", "edge_names") if key in known}
     notes: list[str] = []
@@ -132,16 +137,6 @@ def _packed(parts: dict[str, list[Any]], loaded: Any, source: str, level: str | 
         objects={"graph_id": [str(number) for number in range(len(graphs))]},
         meta=meta | ({"notes": notes} if notes else {}),
     )
-
-
-def _parts(loaded: Any) -> dict[str, list[Any]]:
-    """Split → graphs, or ``{"": graphs}`` without given splits."""
-    if isinstance(loaded, Mapping):
-        if set(loaded) != set(SPLITS):
-            got = f"a dict with {', '.join(map(repr, loaded)) or 'nothing'}"
-            raise DataError("a dict with train, val and test", got, "use these keys, or return all graphs in a list")
-        return {split: _graphs(loaded[split]) for split in SPLITS}
-    return {"": _graphs(loaded)}
 
 
 def _graphs(loaded: Any) -> list[Any]:

@@ -147,8 +147,17 @@ def load_custom(
     names: dict[str, Any] = {key: graphs.meta[key] for key in ("node_names", "edge_names") if key in graphs.meta}
     columns: dict[str, Column] = {key: graphs.columns[key] for key in ("x", "edge_attr") if key in graphs.columns}
     columns["y"] = Column.of(level, torch.from_numpy(labels.y))
+    if split_level == "graph" and level != "graph" and not known.all():
+        columns["mask"] = Column.of(level, torch.from_numpy(known))
+    graphs = replace(graphs, columns=columns, meta=names)
+    chosen = {name: code == number for number, name in enumerate(SPLITS)}
+    if split_level == "graph":
+        splits = {name: graphs[np.flatnonzero(rows)] for name, rows in chosen.items()}
+    else:
+        masks = {name: Column.of(level, torch.from_numpy(rows)) for name, rows in chosen.items()}
+        splits = {name: graphs.with_column("mask", mask) for name, mask in masks.items()}
     return OwnData(
-        splits=_splits(replace(graphs, columns=columns, meta=names), split_level, code, known),
+        splits=splits,
         task=labels.task,
         level=level,
         classes=labels.classes,
@@ -213,18 +222,6 @@ def is_factory(spec: str) -> bool:
         (True, False)
     """
     return _FACTORY.fullmatch(spec) is not None
-
-
-def _splits(graphs: PackedGraphs, split_level: str, code: np.ndarray, known: np.ndarray) -> dict[str, PackedGraphs]:
-    """The graphs of each split; with a ``mask`` if the splits share all graphs, or if labels are missing."""
-    level = graphs.columns["y"].level
-    chosen = {name: code == number for number, name in enumerate(SPLITS)}
-    if split_level != "graph":
-        masks = {name: Column.of(level, torch.from_numpy(rows)) for name, rows in chosen.items()}
-        return {name: graphs.with_column("mask", mask) for name, mask in masks.items()}
-    if level != "graph" and not known.all():
-        graphs = graphs.with_column("mask", Column.of(level, torch.from_numpy(known)))
-    return {name: graphs[np.flatnonzero(rows)] for name, rows in chosen.items()}
 
 
 def _widths(values: torch.Tensor | None, what: str) -> tuple[int, int | None]:
