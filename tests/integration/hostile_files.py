@@ -34,8 +34,8 @@ from torch_geometric.data import Data
 
 from lrga.data.datasets import tsp
 from lrga.data.datasets.building import load, overview, verify
-from lrga.data.datasets.ogb import SETS
-from lrga.data.datasets.spec import SPLITS
+from lrga.data.datasets.source import BuildContext
+from lrga.data.datasets.spec import SPLITS, spec_of
 from lrga.data.datasets.superpixels import read_prepared as read_superpixels
 from lrga.data.datasets.superpixels import read_published
 from lrga.data.datasets.zinc import read_pickles
@@ -461,8 +461,8 @@ def make_ogb(folder: Path) -> None:
 
 def read_ogb(folder: Path) -> list[Callable[[], Any]]:
     return [
-        lambda: SETS["ogbl-ddi"].read(folder / "ogbl_ddi"),
-        lambda: SETS["ogbl-collab"].read(folder / "ogbl_collab"),
+        lambda: spec_of("ogbl-ddi").build(BuildContext(folder, folder, folder / "ogbl_ddi")),
+        lambda: spec_of("ogbl-collab").build(BuildContext(folder, folder, folder / "ogbl_collab")),
     ]
 
 

@@ -84,9 +84,9 @@ def read_folder(folder: Path, *, level: str | None = None, target: bool = True) 
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / "nodes.csv").write_text("graph,node,x0\na,1,0.5\na,2,1.5\nb,1,2.5\n")
-        >>> _ = (folder / "edges.csv").write_text("graph,source,target\na,1,2\na,2,1\n")
-        >>> _ = (folder / "graphs.csv").write_text("graph,y\na,0\nb,1\n")
+        >>> _ = (folder / "nodes.csv").write_text("graph,node,x0\\na,1,0.5\\na,2,1.5\\nb,1,2.5\\n")
+        >>> _ = (folder / "edges.csv").write_text("graph,source,target\\na,1,2\\na,2,1\\n")
+        >>> _ = (folder / "graphs.csv").write_text("graph,y\\na,0\\nb,1\\n")
         >>> graphs = read_folder(folder)
         >>> graphs.nodes_per_graph.tolist(), graphs.num_edges, graphs.y.tolist()
         ([2, 1], 2, [0, 1])
