@@ -91,6 +91,11 @@ def test_a_module_has_at_most_600_lines():
     assert {name: length for name, length in lengths.items() if length > 600} == {}
 
 
+def test_only_problems_ask_whether_a_run_is_about_links():
+    asking = [str(m) for m in MODULES if "problems" not in m.parts and "config.link" in m.read_text()]
+    assert asking == []
+
+
 def test_no_module_needs_the_repository():
     """``reproduction/`` is not in the wheel: what runs from a clone is asked for by ``lrga.cli.clone`` alone."""
     assert [str(m) for m in MODULES if "reproduction" in outsiders_imported_by(m.read_text())] == []

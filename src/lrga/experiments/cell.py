@@ -162,7 +162,7 @@ def earlier_name(config: TrainingConfig) -> str:
 
 def _named(config: TrainingConfig, left_out: Mapping[str, Mapping[str, Any]]) -> str:
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
-    first = "plateau" if config.link is None else "constant"  # before there was an option
+    first = {"graphs": "plateau", "links": "constant"}[config.problem]  # before there was an option
     left_out = {**left_out, "optimizer": {**left_out["optimizer"], "schedule": first}}
     decisive = {
         section: {key: v for key, v in values.items() if left_out.get(section, {}).get(key, _NEVER) != v}

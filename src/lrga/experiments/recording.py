@@ -170,7 +170,7 @@ def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
         metric=None if task is None else task.metric,
         epochs=len(epochs),
         seconds=epochs[-1]["elapsed"] if epochs else 0.0,
-        last=epochs[-1] if epochs else None,
+        last=history[-1].to_json() if history else None,
         best=None if best is None else best.to_json(),
         curve={name: [epoch.get(name) for epoch in epochs] for name in names},
         environment=environment,

@@ -134,7 +134,7 @@ class Row:
                 return METRICS[outcome.record.metric]
         config = self.cell.config
         spec = dataset_specs().get(config.data.name)
-        known = spec.task.metric if spec is not None else "accuracy" if config.link is None else "auc"
+        known = {"graphs": "accuracy", "links": "auc"}[config.problem] if spec is None else spec.task.metric
         return METRICS[config.run.metric or known]
 
     def by_seed(self, of: str | None = None, key: str = "test_metric") -> dict[int, float]:

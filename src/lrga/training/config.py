@@ -316,6 +316,11 @@ class TrainingConfig:
     link: LinkConfig | None = None  # for link prediction
 
     @property
+    def problem(self) -> str:
+        """Kind of the run: ``"graphs"`` or ``"links"``."""
+        return "graphs" if self.link is None else "links"
+
+    @property
     def reported(self) -> str:
         """The reported epoch: the ``"best"`` one in validation for sets of one graph, else the ``"last"``."""
         dataset = dataset_name(self.data.name)
