@@ -132,7 +132,7 @@ def cell(row: dict[str, Any]) -> str:
 def best(rows: list[dict[str, Any]]) -> str:
     """One row per data set with finished runs: published numbers, then ours without and with LRGA."""
     names = ("data set", "network", "paper's best", "best published", "without LRGA", "with LRGA", "parameters",
-             "epochs", "GPU-minutes")  # fmt: skip
+             "epochs", "minutes")  # fmt: skip
     lines = [f"| {' | '.join(names)} |", f"|---|---|{'---:|' * 7}"]
     waiting = []
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
