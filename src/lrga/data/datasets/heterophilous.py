@@ -3,8 +3,10 @@
 ``node_features`` [N, F], ``node_labels`` [N], ``edges`` [E, 2] with each edge once, ``{train,val,test}_masks`` [10, N].
 """
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +57,7 @@ def _spec(
     node_features: str,
     what: str,
     citation: tuple[str, ...] = (),
+    network: Mapping[str, Any] | None = None,
 ) -> DatasetSpec:
     nodes, edges, features, classes = counts
     file = f"{name.replace('-', '_')}.npz"
@@ -76,6 +79,7 @@ def _spec(
         num_splits=NUM_SPLITS,
         one_graph=True,
         schedule=Schedule(patience=50, batch_size=1),
+        network=network or {},
         note="Published numbers are means over the ten splits: build and train with --split 0 to 9.",
     )
 
@@ -110,6 +114,8 @@ SPECS = (
         node_features="bag of nouns of the page, 2,325 numbers (0 or 1)",
         what="Wikipedia pages on chameleons without duplicates; the five classes are levels of traffic",
         citation=_WIKIPEDIA,
+        # Split 0, 2 seeds, 80 epochs: GCN 38.4% and LRGA + GCN 39.7%; with the benchmark's layers 40.5% and 27.3%.
+        network={"block": "residual", "norm": "layer", "head_layers": 1, "dropout": 0.5},
     ),
     _spec(
         "squirrel-filtered",
