@@ -9,7 +9,7 @@ import pytest
 
 from lrga.errors import DataError, LRGAError, MissingDependencyError
 from lrga.explain import html
-from lrga.explain.style import plain, styled
+from lrga.explain.style import plain, save_figure
 
 NASTY = ["</script><script>alert(1)</script>", "<!--<script>", "\"'&<>", "\u2028\u2029", "\ud800", "日本\x00"]
 
@@ -62,10 +62,10 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch):
         html.render("base.html", scripts=(), data={})
 
 
-def test_the_caller_s_settings_come_back():
-    before = dict(mpl.rcParams)
-    with styled():
-        assert mpl.rcParams["pdf.fonttype"] == 42
+def test_the_caller_s_settings_come_back(tmp_path):
+    before, used = dict(mpl.rcParams), {}
+    save_figure(tmp_path / "a.png", lambda figure: used.update(mpl.rcParams), width=2.0, height=2.0)
+    assert used["pdf.fonttype"] == 42
     assert dict(mpl.rcParams) == before
 
 

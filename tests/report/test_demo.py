@@ -22,12 +22,12 @@ def test_the_demo_has_the_shapes_of_the_100k_budget_and_fresh_norm_statistics():
 
 def test_a_small_demo_prints_both_beside_the_paper_and_draws(tmp_path):
     before = torch.get_num_threads()
-    demo = run_demo(tmp_path, sizes=(8, 4, 4), epochs=2, threads=1, progress=False)
+    table, picture = run_demo(tmp_path, sizes=(8, 4, 4), epochs=2, threads=1, progress=False)
     assert torch.get_num_threads() == before
-    assert demo.table.complete
-    assert demo.picture == tmp_path / "curves.png"
-    assert demo.picture.read_bytes().startswith(b"\x89PNG")
-    text = demo.table.to_text()
+    assert table.complete
+    assert picture == tmp_path / "curves.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    text = table.to_text()
     assert "53.44 ± 2.02" in text
     assert "68.44 ± 0.16" in text
     assert "compare the gain, not the level" in text
@@ -37,9 +37,9 @@ def test_a_small_demo_prints_both_beside_the_paper_and_draws(tmp_path):
 
 def test_without_matplotlib_the_demo_has_no_picture(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    demo = run_demo(tmp_path, sizes=(8, 4, 4), epochs=1, threads=1, progress=False)
-    assert demo.table.complete
-    assert demo.picture is None
+    table, picture = run_demo(tmp_path, sizes=(8, 4, 4), epochs=1, threads=1, progress=False)
+    assert table.complete
+    assert picture is None
     result = CliRunner().invoke(app, ["demo", "--sizes", "8,4,4", "--epochs", "1", "--output", str(tmp_path)])
     assert (result.exit_code, "pip install lrga[plot]" in result.stdout) == (0, True)
 

@@ -1,13 +1,10 @@
 """``lrga bench``: speed on this machine."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lrga.cli import options as o
-
-if TYPE_CHECKING:
-    from lrga.speed.measure import SpeedResult
 
 
 def bench(
@@ -27,7 +24,8 @@ def bench(
     [bold]lrga bench[/]
     [bold]lrga bench --device cuda --width 256 --rank 50[/]
     """
-    from lrga.cli.printing import print_json
+    from lrga.cli.printing import print_json, stdout
+    from lrga.experiments.sheet import Sheet
     from lrga.io.progress import PrintedProgress, silent
     from lrga.speed.measure import measure_speed
 
@@ -35,14 +33,7 @@ def bench(
     result = measure_speed(device, width=width, rank=rank, threads=threads, progress=progress)
     if as_json:
         print_json(result.to_json())
-    else:
-        _show_speed(result)
-
-
-def _show_speed(result: "SpeedResult") -> None:
-    from lrga.cli.printing import stdout
-    from lrga.experiments.sheet import Sheet
-
+        return
     console = stdout()
     console.print(
         f"{result.device}, {result.threads} threads; width {result.width}, rank {result.rank}, float32", markup=False

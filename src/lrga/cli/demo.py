@@ -30,15 +30,15 @@ def demo(
 
     graphs = None if sizes is None else o.parse_sizes(sizes)
     try:
-        result = run_demo(output, sizes=graphs, epochs=epochs, threads=threads, progress=not quiet)
+        table, picture = run_demo(output, sizes=graphs, epochs=epochs, threads=threads, progress=not quiet)
     except CampaignInterrupted as stop:
         show(stop.table, as_json=as_json)
         print(stop, file=sys.stderr)
         raise typer.Exit(stop.exit_code) from None
     if as_json:
-        print_json(result.table.to_json() | {"picture": None if result.picture is None else str(result.picture)})
+        print_json(table.to_json() | {"picture": None if picture is None else str(picture)})
     else:
-        show(result.table)
-        print(f"Curves: {result.picture or 'not plotted, needs matplotlib: pip install lrga[plot]'}")
-    if result.table.failed:
+        show(table)
+        print(f"Curves: {picture or 'not plotted, needs matplotlib: pip install lrga[plot]'}")
+    if table.failed:
         raise typer.Exit(1)

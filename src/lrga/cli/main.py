@@ -69,21 +69,17 @@ app.command("explain")(explain)
 app.command("report")(report)
 
 
-def _once() -> AbstractContextManager[Any]:
-    """Hides the output of all ranks of torchrun except rank 0; errors of all ranks are shown."""
-    if "RANK" not in os.environ:  # the next check imports torch
-        return nullcontext()
-    from lrga.distributed.launch import is_leader
-
-    return nullcontext() if is_leader() else redirect_stdout(StringIO())
-
-
 def run() -> None:
     """Entry point: prints one line for errors that a user can fix; exit code 0 only on success."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # prints paths that are not UTF-8
+    output: AbstractContextManager[Any] = nullcontext()
+    if "RANK" in os.environ:  # under torchrun, only rank 0 prints results; errors of all ranks are shown
+        from lrga.distributed.launch import is_leader
+
+        output = nullcontext() if is_leader() else redirect_stdout(StringIO())
     try:
-        with _once():
+        with output:
             app()
     except LRGAError as error:
         # no line wrapping: paths and commands in the message can be copied

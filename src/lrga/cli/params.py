@@ -20,13 +20,15 @@ def params(
 
     Example: [bold]lrga params --dataset zinc --budget 500k --lrga[/]
     """
+    from dataclasses import asdict
+
     from lrga.cli.printing import print_json, stdout
     from lrga.experiments.sheet import Sheet
     from lrga.paper.counts import sizes
 
     cells = sizes(dataset=dataset, model=model, budget=budget, lrga=lrga)
     if as_json:
-        print_json([cell.as_dict() for cell in cells])
+        print_json([asdict(cell) for cell in cells])
         return
 
     labels, entries = [], []

@@ -54,6 +54,7 @@ def train(
     [bold]lrga train PATTERN --budget 500k --device cuda --seeds 41 95 12 35[/]
     [bold]lrga train --resume runs/zinc-lrga-gatedgcn-100k-seed41[/]
     """
+    from lrga.cli.printing import facts_table, plan_facts, print_json, stdout
     from lrga.distributed.launch import is_leader
     from lrga.errors import OptionError
     from lrga.experiments.options import parse_seeds
@@ -94,7 +95,13 @@ def train(
         raise OptionError("--trust with --resume or --config", "neither of them", "leave it out")
     settled = make_config(name, base, data_options=o.data_options(given), **o.training_options(given, seed=seed))
     if given["dry_run"]:
-        _print_plan(plan_run(settled), as_json=as_json)
+        plan = plan_run(settled)
+        if as_json:
+            print_json(plan)
+            return
+        for note in plan["data"].get("notes", []):
+            print(visible(f"data: {note}"), file=sys.stderr)
+        stdout().print(facts_table(plan_facts(plan)))
         return
     if several is not None:
         _train_several(settled, several, run_name, reference, given)
@@ -145,17 +152,6 @@ def _train_several(
         raise typer.Exit(1)
     if not all(result.finished for result in done.results):
         raise typer.Exit(o.INCOMPLETE)
-
-
-def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
-    from lrga.cli.printing import facts_table, plan_facts, print_json, stdout
-
-    if as_json:
-        print_json(plan)
-        return
-    for note in plan["data"].get("notes", []):
-        print(visible(f"data: {note}"), file=sys.stderr)
-    stdout().print(facts_table(plan_facts(plan)))
 
 
 def _print_result(result: "TrainingResult", config: "TrainingConfig", reference: "Reference", *, as_json: bool) -> None:

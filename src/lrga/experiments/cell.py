@@ -91,27 +91,24 @@ def select_cells(
     lrga: bool | None = None,
 ) -> list[Cell]:
     """The cells that match all filters; an error lists the choices if there are none."""
-    cells = list(cells)
-    filters = {"dataset": dataset, "model": model, "budget": budget, "lrga": lrga}
-    given = {key: value for key, value in filters.items() if value is not None}
+    plain = "".join(c for c in (model or "").lower() if c.isalnum())
     wanted = {
         "dataset": dataset and (dataset_name(dataset) or dataset),
-        "model": model and ALIASES.get(plain := "".join(c for c in model.lower() if c.isalnum()), plain),
+        "model": model and ALIASES.get(plain, plain),
         "budget": budget and parse_budget(str(budget)),
         "lrga": lrga,
     }
-
-    def found(cell: Cell) -> dict[str, Any]:
+    given = {key: value for key, value in wanted.items() if value is not None}
+    facts = []
+    for cell in cells:
         network = cell.config.model
-        return {
-            "dataset": cell.config.data.name, "model": network.model, "budget": network.budget, "lrga": network.lrga
-        }  # fmt: skip
-
-    matching = [cell for cell in cells if all(found(cell)[key] == wanted[key] for key in given)]
+        names = cell.config.data.name, network.model, network.budget, network.lrga
+        facts.append((cell, dict(zip(wanted, names, strict=True))))
+    matching = [cell for cell, found in facts if all(found[key] == value for key, value in given.items())]
     if given and not matching:
         got = ", ".join(f"{key}={value}" for key, value in given.items())
         have = "; ".join(
-            f"{key} {', '.join(dict.fromkeys(str(found(cell)[key]) for cell in cells))}"
+            f"{key} {', '.join(dict.fromkeys(str(found[key]) for _, found in facts))}"
             for key in ("dataset", "model", "budget")
         )
         raise OptionError(f"a cell of {experiment} ({have})", f"none with {got}", "use fewer filters")

@@ -42,14 +42,7 @@ from lrga.experiments.published import (
 from lrga.experiments.study import Study
 from lrga.training.presets import make_config, runs_of_a_table
 
-_SEEDS: Kind = (
-    "a list of different integers of at least 0",
-    lambda value: (
-        isinstance(value, list)
-        and all(type(one) is int and one >= 0 for one in value)
-        and len(set(value)) == len(value) > 0
-    ),
-)
+_SEEDS: Kind = "a list of integers", lambda value: isinstance(value, list) and all(type(one) is int for one in value)
 _LABELS: Kind = (
     "a table of text and numbers",
     lambda value: isinstance(value, Mapping) and all(isinstance(one, str | int | float) for one in value.values()),
@@ -81,7 +74,12 @@ def read_study(
     path = Path(path)
     reference = None if published is None else PublishedTable.read(published)
     if path.suffix == ".py":
-        study = _of_python(path)
+        if not path.is_file():
+            raise OptionError(f"a campaign at {path}", "no such file", "check the path")
+        defined = runpy.run_path(str(path)).get("study")
+        study = defined() if callable(defined) else None
+        if not isinstance(study, Study):
+            raise DataError(f"a function study() in {path} that returns a Study", repr(study)[:80], "define it")
         cells = select_cells(study.cells, str(path), **(filters or {}))
         cells = [_changed(cell, reference, data_options=data_options, **options) for cell in cells]
         return replace(study, cells=tuple(cells if seeds is None else (replace(c, seeds=tuple(seeds)) for c in cells)))
@@ -113,7 +111,7 @@ def _cell(values: dict[str, Any], options: Mapping[str, Any], reference: Referen
     data_options = {**values.pop("data_options", {}), **options["data_options"]}
     with located(where):
         config = make_config(name, **{**values, **options, "data_options": data_options})
-    return cell_beside(reference, labels=labels or {}, config=config, seeds=seeds)
+        return cell_beside(reference, labels=labels or {}, config=config, seeds=seeds)
 
 
 def _told_apart(cells: list[Cell]) -> list[Cell]:
@@ -134,13 +132,3 @@ def _changed(cell: Cell, reference: Reference | None, **options: Any) -> Cell:
         return replace(cell, config=config, published=reference.number(config))
     same = flat_options(config) == flat_options(cell.config)
     return replace(cell, config=config, published=cell.published if same else None)
-
-
-def _of_python(path: Path) -> Study:
-    if not path.is_file():
-        raise OptionError(f"a campaign at {path}", "no such file", "check the path")
-    study = runpy.run_path(str(path)).get("study")
-    found = study() if callable(study) else None
-    if not isinstance(found, Study):
-        raise DataError(f"a function study() in {path} that returns a Study", repr(found)[:80], "define it")
-    return found

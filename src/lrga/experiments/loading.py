@@ -128,7 +128,11 @@ def collect(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = 
                 if say is not None and time.monotonic() - told >= PATIENCE:
                     told = time.monotonic()
                     say(f"{len(seen):,} files and folders read")
-    runs = _once_each(found.runs)
+    kept: dict[str, Run] = {}  # of a folder and its records, the most complete one
+    for run in found.runs:
+        other = kept.get(run.identity)
+        kept[run.identity] = run if other is None else _merged(other, run)
+    runs = list(kept.values())
     counts = Counter(run.name for run in runs)  # different runs with one name are told apart by their path
     found.runs = [replace(run, name=f"{run.name} ({run.place})") if counts[run.name] > 1 else run for run in runs]
     return found
@@ -199,15 +203,6 @@ def _read_file(path: Path, found: Collection) -> None:
         found.others.append((path, values))
 
 
-def _once_each(runs: list[Run]) -> list[Run]:
-    """Of a folder and its records, the most complete one; only a record tells how a run failed."""
-    kept: dict[str, Run] = {}
-    for run in runs:
-        other = kept.get(run.identity)
-        kept[run.identity] = run if other is None else _merged(other, run)
-    return list(kept.values())
-
-
 def _merged(a: Run, b: Run) -> Run:
     finished = [run for run in (a, b) if run.finished]
     if finished:  # of two finished ones the record, else the first
@@ -263,7 +258,12 @@ def grouped_rows(runs: Iterable[Run], reference: Reference | None = None) -> lis
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(key_of(run.config), []).append(run)
-    ordered = sorted(groups.values(), key=lambda group: _order(group[0].config))
+
+    def place(group: list[Run]) -> tuple[Any, ...]:
+        config, model = group[0].config, group[0].config.model
+        return config.data.name, str(model.budget), model.model, model.lrga, model.rank, key_of(config)
+
+    ordered = sorted(groups.values(), key=place)
     configs = [group[0].config for group in ordered]
     rows = []
     for group, label in zip(ordered, network_labels(configs), strict=True):
@@ -275,11 +275,6 @@ def grouped_rows(runs: Iterable[Run], reference: Reference | None = None) -> lis
             cell = replace(cell, labels={**labels, "model": label.partition(" (")[0]})
         rows.append(Row(cell=cell, outcomes=tuple(map(_outcome, members))))
     return rows
-
-
-def _order(config: TrainingConfig) -> tuple[Any, ...]:
-    model = config.model
-    return (config.data.name, str(model.budget), model.model, model.lrga, model.rank, key_of(config))
 
 
 def network_labels(configs: Sequence[TrainingConfig], *ignored: str) -> list[str]:

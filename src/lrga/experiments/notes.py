@@ -20,12 +20,15 @@ REBUILT = {
 
 def general_notes(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> list[str]:
     """Notes on how the numbers were computed and why some are not comparable."""
-    return [_how(cells), *_changes(cells), *_fresh_draws(cells), *_other_files(outcomes), *_mixed_data(outcomes)]
-
-
-def _wiring(cell: Cell) -> str:
-    model = cell.config.model
-    return model.wiring if model.block == "benchmark" else "in residual blocks"
+    changes = dict.fromkeys(change_text(key, *pair) for cell in cells for key, pair in cell.deviations().items())
+    names = dict.fromkeys(dataset_name(cell.config.data.name) for cell in cells)
+    return [
+        _how(cells),
+        *([f"Not the published protocol: {'; '.join(changes)}."] if changes else []),
+        *(f"{name}: {spec_of(name).note}" for name in names if name is not None and spec_of(name).note),
+        *_other_files(outcomes),
+        *_mixed_data(outcomes),
+    ]
 
 
 def _how(cells: Sequence[Cell]) -> str:
@@ -33,7 +36,8 @@ def _how(cells: Sequence[Cell]) -> str:
     if all(cell.config.budget is None for cell in cells):
         return _how_links(cells)
     presets = _by_model((cell.config.model.preset, cell) for cell in cells)
-    wirings = _by_model((_wiring(cell), cell) for cell in cells if cell.config.model.lrga)
+    augmented = ((cell.config.model, cell) for cell in cells if cell.config.model.lrga)
+    wirings = _by_model((m.wiring if m.block == "benchmark" else "in residual blocks", cell) for m, cell in augmented)
     recalibrated = _distinct(cell.config.optimizer.recalibrate_norm for cell in cells)
     parts = [f"layers{' and patience' if any(map(_impatient, cells)) else ''} of preset {presets}"]
     parts += [f"LRGA wiring {wirings}"] if wirings else []
@@ -77,12 +81,6 @@ def _how_links(cells: Sequence[Cell]) -> str:
     return "Best validation epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
 
 
-def _changes(cells: Sequence[Cell]) -> list[str]:
-    """Note that lists every option that differs from the published protocol."""
-    found = dict.fromkeys(change_text(key, *pair) for cell in cells for key, pair in cell.deviations().items())
-    return [f"Not the published protocol: {'; '.join(found)}."] if found else []
-
-
 def change_text(key: str, here: Any, there: Any) -> str:
     """Text for an option that differs from the protocol.
 
@@ -93,11 +91,6 @@ def change_text(key: str, here: Any, there: Any) -> str:
     if key == "options":
         return f"data {_text(here)}"
     return f"{key} {_text(here)}" + ("" if there is None else f" (published {_text(there)})")
-
-
-def _fresh_draws(cells: Sequence[Cell]) -> list[str]:
-    names = dict.fromkeys(dataset_name(cell.config.data.name) for cell in cells)
-    return [f"{name}: {spec_of(name).note}" for name in names if name is not None and spec_of(name).note]
 
 
 def _other_files(outcomes: Sequence[Outcome]) -> list[str]:

@@ -109,7 +109,6 @@ def parse_value(key: str, text: str) -> Any:
         >>> parse_value("budget", "500k"), parse_value("max_epochs", "12"), parse_value("hidden", "none")
         ('500K', 12, None)
     """
-    check_option(key)
     kinds = _kinds(key)
     if key == "budget":
         return parse_budget(text)
@@ -131,7 +130,8 @@ def parse_value(key: str, text: str) -> Any:
     if str in kinds:
         return text
     wanted = " or ".join([*(words for words, _ in accepted), *(["none"] if type(None) in kinds else [])])
-    raise OptionError(f"{key} to be {wanted}", repr(text), f"write for example {key}={_example(kinds)}")
+    example = "true" if bool in kinds else "10" if int in kinds else "0.001"
+    raise OptionError(f"{key} to be {wanted}", repr(text), f"write for example {key}={example}")
 
 
 def _kinds(key: str) -> tuple[Any, ...]:
@@ -162,7 +162,3 @@ def _json(key: str, text: str) -> Any:
     except ValueError as error:
         example = '{"sizes": [1500, 250, 250]}'
         raise OptionError(f"{key} as JSON", repr(text), f"write for example {key}='{example}'") from error
-
-
-def _example(kinds: tuple[Any, ...]) -> str:
-    return "true" if bool in kinds else "10" if int in kinds else "0.001"

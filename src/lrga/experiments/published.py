@@ -83,7 +83,12 @@ class PublishedTable(Reference):
 
     def number(self, config: TrainingConfig) -> Published | None:
         """Among the results whose options all match the run, the one with the most options."""
-        fits = [(len(options), found) for options, found in self.rows if _fits(options, config)]
+        fits = []
+        for options, found in self.rows:
+            # A run does not have the options that it would ignore.
+            ignored = {*unused_options(config, options), *(() if config.model.hidden is None else ("budget",))}
+            if all(config.option(key) == value and key not in ignored for key, value in options.items()):
+                fits.append((len(options), found))
         return max(fits, key=lambda pair: pair[0])[1] if fits else None
 
     @classmethod
@@ -169,9 +174,3 @@ def _row(result: Mapping[str, Any], source: str, where: str) -> tuple[Mapping[st
     seeds = None if "seeds" not in values else int(values["seeds"])
     found = Published(mean=float(values["mean"]), std=std, seeds=seeds, source=values.get("source", source))
     return {key: config.option(key) for key in ("name", *options)}, found
-
-
-def _fits(options: Mapping[str, Any], config: TrainingConfig) -> bool:
-    """Whether a run has all these options; it does not have those that it would ignore."""
-    ignored = {*unused_options(config, options), *(() if config.model.hidden is None else ("budget",))}
-    return all(config.option(key) == value and key not in ignored for key, value in options.items())

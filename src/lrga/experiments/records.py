@@ -232,7 +232,8 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
     An existing record of a finished run is kept; an attempt gets the next number.
     """
     place = Path(folder) / FOLDER
-    content = _on_few_lines(to_json_bytes(record.to_json()))
+    numbers = re.compile(rb"\[\s+([-+.\deE,\s]+?)\s+\]")  # every list of numbers on one line
+    content = numbers.sub(lambda found: b"[" + b" ".join(found[1].split()) + b"]", to_json_bytes(record.to_json()))
     number = 1
     while True:
         ending = "" if record.status == FINISHED else f".attempt-{number}"
@@ -240,11 +241,6 @@ def write_record(record: RunRecord, folder: str | Path) -> Path:
         if write_new(target, content) or record.status == FINISHED:
             return target
         number += 1
-
-
-def _on_few_lines(content: bytes) -> bytes:
-    """Rewrites JSON text so that every list of numbers is on one line."""
-    return re.sub(rb"\[\s+([-+.\deE,\s]+?)\s+\]", lambda found: b"[" + b" ".join(found[1].split()) + b"]", content)
 
 
 def read_record(path: str | Path) -> RunRecord:

@@ -20,11 +20,11 @@ from lrga.errors import MissingDependencyError
 WIDTH = 100
 GAP = 2  # columns of the terminal between two columns of the table
 HEADINGS = {"dataset": "data set", "name": "data set", "rank": "κ", "rank/117": "κ/117"}
-_LATEX = {  # at the start of a row, [ and * would be arguments of the \\\\ before it
+_LATEX: dict[int, str] = str.maketrans({  # at the start of a row, [ and * would be arguments of the \\\\ before it
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
     ">": r"\textgreater{}", "|": r"\textbar{}", "[": "{[}", "*": "{*}", "κ": r"$\kappa$", "±": r"$\pm$",
     "–": "--", "−": "$-$", "≤": r"$\le$", "†": r"\dag{}", "\n": " ", **{c: "\\" + c for c in "&%$#_{}"},
-}  # fmt: skip
+})  # fmt: skip
 
 
 class Tabular(ABC):
@@ -45,15 +45,35 @@ class Tabular(ABC):
 
     def to_text(self) -> str:
         """The table as plain text, at most 100 columns wide."""
-        return self.sheet().to_text()
+        file = StringIO()
+        Console(file=file, width=WIDTH, highlight=False, color_system=None).print(self.sheet())
+        return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
     def to_markdown(self) -> str:
-        """The table as Markdown."""
-        return self.sheet().to_markdown()
+        """Markdown: the table, then its notes as a list; only the title if there are no columns."""
+        sheet = self.sheet()
+        if not sheet.columns:
+            return f"{sheet.title}\n"
+        lines = ["| " + " | ".join(_markdown(heading) for heading, _ in sheet.columns) + " |"]
+        lines.append("|" + "".join("---:|" if right else "---|" for _, right in sheet.columns))
+        lines += ["| " + " | ".join(_markdown(entry) for entry in row) + " |" for row in sheet.rows]
+        notes = ["", *(f"- {_markdown(note)}" for note in sheet.notes)] if sheet.notes else []
+        return "\n".join([*lines, *notes]) + "\n"
 
     def to_latex(self) -> str:
-        """The table as LaTeX, for the package booktabs."""
-        return self.sheet().to_latex()
+        """LaTeX: a ``tabular`` of booktabs; the notes are comments.
+
+        Example:
+            >>> sheet = Sheet(title="", columns=(("κ", True),), rows=(("30 ± 1",),))
+            >>> sheet.to_latex().splitlines()[4]
+            '30 $\\\\pm$ 1 \\\\\\\\'
+        """
+        sheet = self.sheet()
+        kinds = "".join("r" if right else "l" for _, right in sheet.columns)
+        rows = [[heading for heading, _ in sheet.columns], *sheet.rows]
+        first, *rest = (" & ".join(entry.translate(_LATEX) for entry in row) + r" \\" for row in rows)
+        lines = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", first, r"\midrule", *rest, r"\bottomrule"]
+        return "\n".join([*("% " + " ".join(note.split()) for note in sheet.notes), *lines, r"\end{tabular}", ""])
 
     def to_csv(self) -> str:
         """The table as CSV: unrounded values with a header."""
@@ -172,36 +192,6 @@ class Sheet(Tabular):
             part.add_row(*(Text(self.rows[row][number]) for number in kept), style="bold" * (row == self.bold))
         return part
 
-    def to_text(self) -> str:
-        """The table as plain text, at most 100 columns wide."""
-        file = StringIO()
-        Console(file=file, width=WIDTH, highlight=False, color_system=None).print(self)
-        return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
-
-    def to_markdown(self) -> str:
-        """Markdown: the table, then its notes as a list; only the title if there are no columns."""
-        if not self.columns:
-            return f"{self.title}\n"
-        lines = ["| " + " | ".join(_markdown(heading) for heading, _ in self.columns) + " |"]
-        lines.append("|" + "".join("---:|" if right else "---|" for _, right in self.columns))
-        lines += ["| " + " | ".join(_markdown(entry) for entry in row) + " |" for row in self.rows]
-        notes = ["", *(f"- {_markdown(note)}" for note in self.notes)] if self.notes else []
-        return "\n".join([*lines, *notes]) + "\n"
-
-    def to_latex(self) -> str:
-        """LaTeX: a ``tabular`` of booktabs; the notes are comments.
-
-        Example:
-            >>> sheet = Sheet(title="", columns=(("κ", True),), rows=(("30 ± 1",),))
-            >>> sheet.to_latex().splitlines()[4]
-            '30 $\\\\pm$ 1 \\\\\\\\'
-        """
-        kinds = "".join("r" if right else "l" for _, right in self.columns)
-        rows = [[heading for heading, _ in self.columns], *self.rows]
-        first, *rest = (" & ".join(map(_latex, row)) + r" \\" for row in rows)
-        lines = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", first, r"\midrule", *rest, r"\bottomrule"]
-        return "\n".join([*("% " + " ".join(note.split()) for note in self.notes), *lines, r"\end{tabular}", ""])
-
 
 def value_text(value: Any) -> str:
     """The value of an option as typed on the command line.
@@ -221,10 +211,6 @@ def value_text(value: Any) -> str:
 
 def _markdown(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
 
 
 def _is_wide(width: int, room: int) -> bool:

@@ -104,7 +104,15 @@ class Study:
             parallel: Number of runs to train at the same time.
         """
         if parallel != 1:
-            return self._side_by_side(output, parallel, time_limit=time_limit, retry=retry, progress=progress)
+            if self.data is not None:
+                got, remedy = "graphs passed in", "pass a name, or leave parallel out"
+                raise OptionError("data by name when several processes train", got, remedy)
+            options: dict[str, Any] = {"time_limit": time_limit, "retry": retry, "progress": progress}
+            try:
+                run_side_by_side(self.cells, output, processes=parallel, **options)
+            except Interrupted as error:
+                raise CampaignInterrupted(str(error), self.table(output), error.exit_code) from error
+            return self.table(output)
         campaign = Campaign(
             self.cells,
             output,
@@ -120,16 +128,6 @@ class Study:
             message = "Stopped after a checkpoint. Run the same command to resume."
             raise CampaignInterrupted(message, self._table(campaign), error.exit_code) from error
         return self._table(campaign)
-
-    def _side_by_side(self, output: str | Path, processes: int, **options: Any) -> Table:
-        if self.data is not None:
-            got = "graphs passed in"
-            raise OptionError("data by name when several processes train", got, "pass a name, or leave parallel out")
-        try:
-            run_side_by_side(self.cells, output, processes=processes, **options)
-        except Interrupted as error:
-            raise CampaignInterrupted(str(error), self.table(output), error.exit_code) from error
-        return self.table(output)
 
     def _table(self, campaign: Campaign) -> Table:
         beside = BESIDE if any(cell.published is not None for cell in self.cells) else ALONE

@@ -13,7 +13,6 @@ from lrga.experiments.published import Reference
 from lrga.experiments.study import OUTPUT, Study
 from lrga.experiments.table import Row, Table, best_by_validation
 from lrga.models.zoo import budget_of
-from lrga.training.config import TrainingConfig
 from lrga.training.presets import make_config, runs_of_a_table
 from lrga.training.problems.data import Given, plan_network
 
@@ -51,19 +50,15 @@ def sweep_of(
         point = dict(zip(grid, values, strict=True))
         rest = {key: value for key, value in (options | point).items() if key != "name"}
         config = make_config(point.get("name", name), data_options=data_options, **rest)
-        config = _at_budget(config) if resized and "budget" in options else config
+        target, label = budget_of(config.model.budget)
+        named = dataset_name(config.data.name) is not None and config.model.hidden is None
+        if resized and "budget" in options and label is not None and named:
+            # The paper's width gives the budget only at its own rank and depth.
+            config = config.changed(budget=target, layers=plan_network(config).num_layers)
         own = (config.run.seed,) if "seed" in grid else chosen
         cells.append(cell_beside(reference, labels=point, config=config, seeds=own))
     title = f"Sweep over {', '.join(grid)} on {name}"
     return Study(title=title, cells=tuple(cells), data=data, remark=_best)
-
-
-def _at_budget(config: TrainingConfig) -> TrainingConfig:
-    """Sets the width that gives the budget: the paper's width does so only at its own rank and depth."""
-    target, label = budget_of(config.model.budget)
-    if label is None or config.model.hidden is not None or dataset_name(config.data.name) is None:
-        return config
-    return config.changed(budget=target, layers=plan_network(config).num_layers)
 
 
 def _best(rows: Sequence[Row]) -> list[str]:

@@ -219,7 +219,11 @@ class Row:
             "generated_data": self.generated,
             "state": self.state,
             "changed": {key: pair[0] for key, pair in self.cell.deviations().items()},
-            "runs": [_run_json(outcome) for outcome in self.outcomes],
+            "runs": [
+                {"run": one.name, "seed": one.config.run.seed, "status": one.status}
+                | {key: getattr(one.record, key, None) for key in ("reason", "test", "epochs", "seconds")}
+                for one in self.outcomes
+            ],
         }
 
 
@@ -305,11 +309,6 @@ def gains_note(pairs: Sequence[Pair]) -> list[str]:
         f"{counts['worse']}, no clear difference in {counts['no clear difference']} ({CONFIDENCE * 100:.0f} % "
         "confidence interval of the paired difference)."
     ]
-
-
-def _run_json(outcome: Outcome) -> dict[str, Any]:
-    found = {"run": outcome.name, "seed": outcome.config.run.seed, "status": outcome.status}
-    return found | {key: getattr(outcome.record, key, None) for key in ("reason", "test", "epochs", "seconds")}
 
 
 def _shown(value: Any, kind: str) -> str:

@@ -28,11 +28,16 @@ def render(template: str, *, scripts: tuple[str, ...], data: Any, webgl: bool = 
     environment = _environment()
     from markupsafe import Markup
 
-    code = [_as_script(text) for text in (plotly_bundle(), *(_file(name) for name in scripts))]
+    # As the browser reads them from the page, so that their checksums match.
+    code = [
+        text.replace("\r\n", "\n").replace("\r", "\n").replace("</script", "<\\/script")
+        for text in (plotly_bundle(), *map(_file, scripts))
+    ]
+    checksums = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in code]
     policy = "; ".join(
         [
             "default-src 'none'",
-            "script-src " + " ".join(f"'sha256-{_sha256(text)}'" for text in code) + " 'unsafe-eval'" * webgl,
+            "script-src " + " ".join(f"'sha256-{checksum}'" for checksum in checksums) + " 'unsafe-eval'" * webgl,
             "style-src 'unsafe-inline'",
             "img-src data: blob:",
             "connect-src 'none'",
@@ -99,15 +104,6 @@ def _environment() -> Any:
 
 def _file(name: str) -> str:
     return (files("lrga.explain") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _as_script(text: str) -> str:
-    """The script as the browser reads it from the page, so that its checksum matches."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("</script", "<\\/script")
-
-
-def _sha256(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _finite(value: Any) -> Any:

@@ -3,7 +3,6 @@
 import io
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ PAPER = "#555555"
 FORMATS = ("png", "svg", "pdf")
 WIDTH = 6.4  # inches: the width of a text column
 TALLEST_PNG = 200  # inches; matplotlib's limit is 2^16 pixels
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: Any = {  # recent versions of matplotlib type its keys individually
     "font.size": 9.0,
     "axes.titlesize": 9.5,
     "axes.labelsize": 9.0,
@@ -74,19 +73,6 @@ def require_matplotlib() -> Any:
     return optional_module("matplotlib.figure", "to draw pictures", "plot").Figure
 
 
-def styled() -> AbstractContextManager[None]:
-    """A context in which matplotlib uses this style; the caller's settings are restored."""
-    require_matplotlib()
-    import matplotlib as mpl
-
-    settings: Any = _SETTINGS  # recent versions type its keys individually
-    return mpl.rc_context(settings)
-
-
-def _one_decimal(number: re.Match[bytes]) -> bytes:
-    return b"%.1f" % float(number[0])
-
-
 def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, height: float) -> Path:
     """Calls ``draw`` on a figure of this size in inches and writes it atomically, in the format of the extension."""
     path = Path(path)
@@ -99,16 +85,20 @@ def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, 
         got = f"{height:.0f} inches"
         raise OptionError(f"a PNG of at most {TALLEST_PNG} inches in height", got, f"write {path.stem}.pdf")
     figure_class = require_matplotlib()
+    import matplotlib as mpl
+
     content = io.BytesIO()
     dates: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with styled():
+    with mpl.rc_context(_SETTINGS):
         figure = figure_class(figsize=(width, height), layout="constrained")
         draw(figure)
         figure.savefig(content, format=kind, metadata=dates[kind])  # equal runs give equal files
     drawn = content.getvalue()
     if kind == "svg":  # one decimal is enough and halves the size
         number = re.compile(rb"\d+\.\d{2,}")
-        drawn = re.sub(rb' (?:d|x|y)="[^"]*"', lambda found: number.sub(_one_decimal, found[0]), drawn)
+        drawn = re.sub(
+            rb' (?:d|x|y)="[^"]*"', lambda found: number.sub(lambda one: b"%.1f" % float(one[0]), found[0]), drawn
+        )
     try:
         write_bytes(path, drawn)
     except CheckpointError as error:

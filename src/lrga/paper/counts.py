@@ -4,7 +4,7 @@ Parameters are counted on real modules, built without memory on torch's meta dev
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -42,10 +42,6 @@ class CellSize:
     rank: int | None
     parameters: int
     printed: str | None
-
-    def as_dict(self) -> dict[str, str | int | bool | None]:
-        """The fields as JSON writes them."""
-        return asdict(self)
 
 
 @cache

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from lrga.errors import MissingDependencyError
 from lrga.experiments.comparison import comparison
 from lrga.experiments.study import Study
-from lrga.experiments.table import Row, Table, gains
+from lrga.experiments.table import Table, gains
 from lrga.paper.reference import THE_PAPER
 from lrga.report.pictures import plot_curves
 from lrga.report.sources import gather
@@ -20,14 +20,6 @@ BATCH_SIZE = 32
 NORM_BATCHES = 20
 OUTPUT = "demo"
 MOST_THREADS = 4  # more threads are slower at these sizes
-
-
-@dataclass(frozen=True)
-class Demo:
-    """Result of the demo: the table, and the learning curves if matplotlib is installed."""
-
-    table: Table
-    picture: Path | None
 
 
 def demo_study(output: str | Path = OUTPUT, *, sizes: Sequence[int] | None = None, epochs: int | None = None) -> Study:
@@ -49,11 +41,8 @@ def demo_study(output: str | Path = OUTPUT, *, sizes: Sequence[int] | None = Non
         data_options={"sizes": SIZES if sizes is None else tuple(sizes)},
         reference=THE_PAPER,
     )
-    return replace(study, remark=_remarks)
-
-
-def _remarks(rows: Sequence[Row]) -> list[str]:
-    return [*gains(rows), "The paper trained on the full data set to the end: compare the gain, not the level."]
+    remark = "The paper trained on the full data set to the end: compare the gain, not the level."
+    return replace(study, remark=lambda rows: [*gains(rows), remark])
 
 
 def run_demo(
@@ -63,7 +52,7 @@ def run_demo(
     epochs: int | None = None,
     threads: int | None = None,
     progress: bool = True,
-) -> Demo:
+) -> tuple[Table, Path | None]:
     """Generates a small CLUSTER, trains GCN with and without LRGA on the CPU, and draws the curves (with matplotlib).
 
     Args:
@@ -72,6 +61,9 @@ def run_demo(
         epochs: Number of epochs of each run; :data:`EPOCHS` by default.
         threads: Number of CPU threads; by default the number of free cores.
         progress: Whether to show progress on stderr.
+
+    Returns:
+        The table, and the picture of the learning curves if matplotlib is installed.
     """
     with cpu_threads(free_cores() if threads is None else threads):
         study = demo_study(output, sizes=sizes, epochs=epochs)
@@ -79,9 +71,9 @@ def run_demo(
     config = study.cells[0].config
     title = f"{table.title}: {config.data.options['sizes'][0]:,} graphs, {config.optimizer.max_epochs} epochs"
     try:
-        return Demo(table, plot_curves(gather([output]), Path(output) / "curves.png", title=title))
+        return table, plot_curves(gather([output]), Path(output) / "curves.png", title=title)
     except MissingDependencyError:
-        return Demo(table, None)
+        return table, None
 
 
 def default_workers() -> int:

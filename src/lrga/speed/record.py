@@ -152,16 +152,12 @@ def unit_of(column: str) -> str | None:
 def conditions() -> dict[str, Any]:
     """Date and load of the machine: load average of the last minute, utilisation and processes of GPUs."""
     average = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
-    load = {"average": average, "cores": os.cpu_count(), "gpu": _gpu_load()}
+    used, processes, gpu = _nvidia_smi("--query-gpu=utilization.gpu"), _nvidia_smi("--query-compute-apps=pid"), None
+    if used is not None and processes is not None:
+        percent = [int(line) for line in used if line.isdecimal()]
+        gpu = {"utilization_percent": max(percent, default=0), "processes": len(processes)}
+    load = {"average": average, "cores": os.cpu_count(), "gpu": gpu}
     return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "load": load}
-
-
-def _gpu_load() -> dict[str, int] | None:
-    used, processes = _nvidia_smi("--query-gpu=utilization.gpu"), _nvidia_smi("--query-compute-apps=pid")
-    if used is None or processes is None:
-        return None
-    percent = [int(line) for line in used if line.isdecimal()]
-    return {"utilization_percent": max(percent, default=0), "processes": len(processes)}
 
 
 def _nvidia_smi(query: str) -> list[str] | None:

@@ -121,9 +121,7 @@ def write_tour(stops: Sequence[Stop], folder: Path) -> dict[str, Any]:
             plot, skipped = None, str(error)
         rows.append(
             {
-                "key": stop.statement.key,
-                "place": stop.statement.place,
-                "claim": stop.statement.claim,
+                **{key: getattr(stop.statement, key) for key in ("key", "place", "claim")},
                 "figure": stop.measurement.figure,
                 "holds": bool(stop.measurement.holds),
                 "values": dict(stop.measurement.values),

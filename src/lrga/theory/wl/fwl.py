@@ -116,13 +116,9 @@ def _modulus(size: int) -> tuple[int, int]:
     Weights are in ``[-(p-1)/2, (p-1)/2]``: sums of n products are below ``n p² / 4 ≤ 2^53``.
     """
     prime = math.isqrt(2**55 // max(size, 1))
-    while not _is_prime(prime):
+    while any(prime % divisor == 0 for divisor in range(2, math.isqrt(prime) + 1)):
         prime -= 1
     return prime, math.ceil(_BITS / math.log2(prime / 2))
-
-
-def _is_prime(number: int) -> bool:
-    return number > 1 and all(number % d for d in range(2, math.isqrt(number) + 1))
 
 
 def _weights(num_colours: int, prime: int, seed: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -36,18 +36,22 @@ def refine_nodes(
         rounds: Maximum number of rounds; until stable by default.
         until_apart: Stop as soon as the histograms of the first two graphs differ.
     """
-    _check_memory(graphs)
+    nodes, arcs = sum(g.num_nodes for g in graphs), sum(len(g.source) for g in graphs)
+    bytes_per_node = _BYTES_PER_NODE + arcs / max(nodes, 1) * _BYTES_PER_ARC
+    check_fits(nodes, lambda n: int(n * bytes_per_node), what="1-WL")
     joint = join(graphs)
     views = views_of(joint)
     partition = _Partition(joint.colour, joint.num_labels)
-    apart = until_apart and _first_two_differ(joint)
-    boundary = int(joint.node_ptr[1]) if until_apart else 0
+    apart, boundary = False, 0
+    if until_apart:
+        _, boundary, end = (int(p) for p in joint.node_ptr[:3])
+        apart = 2 * boundary != end or _unbalanced(joint.colour[:end], np.arange(end) < boundary)
     done, stable = 0, partition.is_discrete
     while not (apart or stable) and (rounds is None or done < rounds):
         if not partition.refine(views):
             stable = partition.is_stable(views)
             if not stable:  # a 128-bit collision: repeat with other mixing functions
-                partition.start_afresh()
+                partition.renamed, partition.seed = np.arange(len(partition.colour)), partition.seed + 1
             continue
         done, stable = done + 1, partition.is_discrete
         # Classes that kept their name are balanced between the graphs if and only if the renamed ones are.
@@ -135,12 +139,12 @@ class _Partition:
         """Whether every node has its own colour: nothing is left to split."""
         return self.num_classes == len(self.colour)
 
-    def start_afresh(self) -> None:
-        self.renamed, self.seed = np.arange(len(self.colour)), self.seed + 1
-
     def refine(self, views: Views) -> bool:
         """Runs one round; returns whether any class was split."""
-        nodes = self._observers(views)
+        # Nodes with a renamed neighbour (or all nodes, if these are many), except nodes alone in their class.
+        many = 4 * len(self.renamed) > len(self.colour)
+        nodes = np.arange(len(self.colour)) if many else np.unique(views.seen[views.rows(self.renamed)[0]])
+        nodes = nodes[self.size[self.colour[nodes]] > 1]
         if not len(nodes):
             return False
         first, second = self._hashes(views, nodes)
@@ -163,12 +167,6 @@ class _Partition:
         np.subtract.at(self.size, owner[is_renamed], part_size[is_renamed])
         self.num_classes += int(np.count_nonzero(is_renamed))
         return len(self.renamed) > 0
-
-    def _observers(self, views: Views) -> Array:
-        """Nodes with a renamed neighbour (or all nodes, if these are many), except nodes alone in their class."""
-        many = 4 * len(self.renamed) > len(self.colour)
-        nodes = np.arange(len(self.colour)) if many else np.unique(views.seen[views.rows(self.renamed)[0]])
-        return nodes[self.size[self.colour[nodes]] > 1]
 
     def _hashes(self, views: Views, nodes: Array) -> list[Array]:
         """Two hashes of the multiset of each node's neighbours; 0 for a node without neighbours."""
@@ -215,20 +213,9 @@ def _mix(values: Array, word: int) -> Array:
     return x ^ (x >> np.uint64(31))
 
 
-def _first_two_differ(joint: JointGraphs) -> bool:
-    a, b, c = (int(p) for p in joint.node_ptr[:3])
-    return b - a != c - b or _unbalanced(joint.colour[a:c], np.arange(c - a) < b - a)
-
-
 def _unbalanced(colours: Array, is_first: Array) -> bool:
     """Whether some colour occurs more often in one graph than in the other."""
     if not len(colours):
         return False
     weights = np.where(is_first, 1.0, -1.0)
     return bool(np.bincount(colours - colours.min(), weights=weights).any())
-
-
-def _check_memory(graphs: Sequence[LabelledGraph]) -> None:
-    nodes, arcs = sum(g.num_nodes for g in graphs), sum(len(g.source) for g in graphs)
-    bytes_per_node = _BYTES_PER_NODE + arcs / max(nodes, 1) * _BYTES_PER_ARC
-    check_fits(nodes, lambda n: int(n * bytes_per_node), what="1-WL")
