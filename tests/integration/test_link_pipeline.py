@@ -45,7 +45,8 @@ def test_every_row_of_a_set_is_reproduced_from_files_of_ogbs_layout(tmp_path, mo
     table = json.loads(call(*arguments).stdout)
     assert table["complete"]
     assert [row["model"] for row in table["rows"]] == ["Node2Vec", "DeepWalk", "MF", "GraphSAGE", "GCN", "GCN"]
-    assert all(0 <= row["mean"] <= 1 and row["published"] is not None for row in table["rows"])
+    assert all(0 <= row["mean"] <= 1 for row in table["rows"])
+    assert [row["published"] for row in table["rows"]] == [None] * 6  # hidden=8 is another network than the paper's
     records = sorted((tmp_path / "runs" / "records").glob("*.json"))
     assert len(records) == 6
     record = json.loads(records[0].read_text())
