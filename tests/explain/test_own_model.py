@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCN, GCNConv, global_mean_pool
 
 import lrga
-from lrga.errors import DTypeError, ShapeError, UnsupportedError
+from lrga.errors import BatchError, DTypeError, ShapeError, UnsupportedError
 from lrga.explain import write_explorer
+from lrga.explain.explorer import explorer_page
 from lrga.explain.own_model import explain_model
 
 
@@ -72,3 +73,20 @@ def test_what_cannot_be_explained_is_refused_in_words(ring):
         explain_model(model, ring, lambda m, d: (by_node(m, d), None))
     with pytest.raises(ShapeError, match="7 rows"):
         explain_model(model, ring, lambda m, d: by_node(m, d)[:3])
+    with pytest.raises(BatchError, match="one graph, got a batch of 2 graphs"):
+        explain_model(model, Batch.from_data_list([ring, ring]), lambda m, d: m(d.x, d.edge_index, batch=d.batch))
+    with pytest.raises(TypeError) as missing:  # by default the model is called with the Data object alone
+        explain_model(model, ring)
+    assert "pass a function as third argument" in missing.value.__notes__[0]
+    assert explain_model(model, Batch.from_data_list([ring]), by_node).num_nodes == 7
+
+
+def test_the_title_names_the_data_and_a_notebook_shows_one_line(ring, tmp_path):
+    model = lrga.augment(GCN(3, 8, num_layers=2, out_channels=2), rank=4)
+    found = explain_model(model, ring, by_node)
+    assert repr(found) == "Explanation(GCN, graph 0, 7 nodes, layers: convs.0.attention, convs.1.attention)"
+    pages = [explorer_page(one) for one in (found, explain_model(model, ring, by_node, dataset=str(tmp_path / "mols")))]
+    for page, title in zip(pages, ("graph 0 of own data", "graph 0 of mols"), strict=True):
+        assert f"<title>What GCN attends to: {title}</title>" in page
+    assert ">label</th>" in pages[0]
+    assert ">label</th>" not in explorer_page(explain_model(lrga.augment(Pooled(1), rank=4), ring))  # no node has one

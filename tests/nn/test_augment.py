@@ -297,6 +297,7 @@ def test_training_fits_a_target_that_needs_the_whole_graph():
     [
         (nn.Linear(3, 3), {}, OptionError, "at least one PyG convolution"),
         (pyg.GCN, {}, DTypeError, "not its class"),
+        (lrga.augment(pyg.GCN(D, D, 1, D), rank=2), {}, OptionError, "which is augmented already"),
         (pyg.GCNConv(D, D), {"ranks": 3}, OptionError, "ranks"),
         (pyg.GCNConv(D, D), {"heads": 0}, OptionError, "heads"),
         (pyg.LINKX(10, D, 8, OUT, num_layers=1), {}, OptionError, "takes no node features"),

@@ -68,7 +68,7 @@ def predict(
     rows: Iterable[list[Any]]
     if node is not None or RunFolder(run).model_facts()[1].level == "link":
         scorer = LinkScorer.of(run, device=device, root=data_root, trust=trust)
-        header, done = scorer.header(), "{count:,} pairs scored in {output}"
+        header, done = scorer.header(), "scores for {count:,} pairs written to {output}"
         if node is not None:
             best_pairs = scorer.top(scorer.number(node), top_k)
             rows = [[node, scorer.name(other), f"{score:.6g}"] for other, score in best_pairs]
@@ -82,7 +82,8 @@ def predict(
             print(visible(f"data: {note}"), file=sys.stderr)
         header, rows = predictor.header(), predictor.rows(graphs, batch_size=batch_size)
         what = {"graph": "graphs", "node": "nodes", "edge": "edges"}[predictor.task.level]
-        done = f"{{count:,}} {what} of {len(graphs):,} graphs predicted in {{output}}"
+        where = f" of {len(graphs):,} graph{'s' * (len(graphs) != 1)}" if what != "graphs" else ""
+        done = f"predictions for {{count:,}} {what}{where} written to {{output}}"
     count = write_table(header, rows, sys.stdout if output is None else output, escape_formulas=escape_formulas)
     if output is not None:
         print(visible(done.format(count=count, output=output)), file=sys.stderr)

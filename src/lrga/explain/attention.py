@@ -78,7 +78,7 @@ class Explanation:
     Attributes:
         run: Name of the run folder.
         dataset: Name of the data.
-        split: Split of the graph, or the file it was read from.
+        split: Split of the graph, or the file it was read from; empty for a model of your own.
         graph: Number of the graph in the split or file.
         graph_id: Name of the graph, if it has one.
         node_ids: Names of the nodes, if they have any.
@@ -114,6 +114,10 @@ class Explanation:
     def num_nodes(self) -> int:
         """N."""
         return len(self.places)
+
+    def __repr__(self) -> str:
+        layers = ", ".join(layer.name for layer in self.layers)
+        return f"Explanation({self.run}, graph {self.graph}, {self.num_nodes} nodes, layers: {layers})"
 
 
 def explain(
@@ -321,7 +325,8 @@ def chosen_layers(found: list[LayerFactors], layers: Sequence[int] | None, run: 
     """The selected layers, counted from 1; all by default."""
     if not found:
         got = f"a plain network, or rank 0, in {run}"
-        raise UnsupportedError("a network with low-rank global attention", got, "train one with --lrga")
+        remedy = "use lrga.augment, or train without --no-lrga"
+        raise UnsupportedError("a network with low-rank global attention", got, remedy)
     if layers is None:
         return found
     wrong = [layer for layer in layers if not 1 <= layer <= len(found)]

@@ -41,7 +41,8 @@ def explorer_page(found: Explanation) -> str:
     if size > LARGEST:
         got = f"{size:,} bytes of {len(found.layers)} layers"
         raise OptionError(f"at most {LARGEST:,} bytes of factors in a page", got, "choose fewer layers: --layers 1")
-    where = f"graph {found.graph} of {found.dataset}, {found.split}"
+    dataset = Path(found.dataset).name if Path(found.dataset).is_absolute() else found.dataset
+    where = f"graph {found.graph} of {dataset}" + (f", {found.split}" if found.split else "")
     return render(
         "explorer.html",
         scripts=("common.js", "matrix.js", "explorer.js"),

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from lrga.errors import DTypeError, ShapeError
+from lrga.errors import BatchError, DTypeError, ShapeError
 from lrga.explain.attention import Explanation, answers, chosen_layers, drawn_graph, edges_once, recorded_factors
 from lrga.tasks.task import Task
 
@@ -47,11 +47,18 @@ def explain_model(
     """
     if not isinstance(data, Data) or data.edge_index is None or not data.num_nodes:
         raise DTypeError("one graph as PyG Data, with nodes and edge_index", repr(data), "pass one Data object")
+    if data.batch is not None and (graphs := int(data.batch.max()) + 1) > 1:
+        raise BatchError("one graph", f"a batch of {graphs} graphs", "pass one of them, for example batch[0]")
     was_training = model.training
     model.eval()
     try:
         with torch.no_grad(), recorded_factors(model) as factors:
             output = model(data) if forward is None else forward(model, data)
+    except TypeError as error:
+        if forward is None:
+            error.add_note("If the model takes several arguments, pass a function as third argument of explain_model:")
+            error.add_note("    lambda model, data: model(data.x, data.edge_index)")
+        raise
     finally:
         model.train(was_training)
     name = type(model).__name__ if name is None else name
@@ -61,7 +68,7 @@ def explain_model(
     return Explanation(
         run=name,
         dataset=dataset,
-        split="given",
+        split="",
         task=task,
         layers=layers,
         **answers(task, rows, labels),

@@ -350,6 +350,9 @@ def _select(model: nn.Module, include: Any, exclude: Any) -> dict[nn.Module, str
         elif (_reason_to_leave(path) is None) if wanted is None else any(_matches(s, path) for s in wanted):
             chosen.setdefault(conv, name)
     if not chosen:
+        if not paths and any(isinstance(module, AugmentedConv) for module in model.modules()):
+            what = f"{type(model).__name__}, which is augmented already"
+            raise OptionError("a model without LRGA to augment", what, "use it as it is, or augment the plain model")
         left = "; ".join(f"{path[-1][0] or 'it'}: {_reason_to_leave(path) or 'excluded'}" for path in paths)
         raise OptionError(
             "a model with at least one PyG convolution (a MessagePassing layer) to augment",

@@ -182,7 +182,7 @@
       const tr = document.createElement("tr");
       tr.dataset.node = j;
       const cells = [name(j), state.weights[j].toPrecision(7), total > 0 ? `${((100 * state.weights[j]) / total).toFixed(2)} %` : "",
-        ofNodes ? answer(facts.label, j) : "", ofNodes ? answer(facts.prediction, j) : ""];
+        ...(ofNodes ? [answer(facts.label, j), answer(facts.prediction, j)] : [])];
       cells.forEach((text, place) => {
         const td = tr.insertCell();
         td.textContent = text;
