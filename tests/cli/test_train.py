@@ -290,3 +290,10 @@ def test_seeds_with_a_name_are_continued(tmp_path):
     paused = lrga("train", *options, "--time-limit", "1e-9", code=3)
     assert "lrga train --resume runs/both/seed41" in paused.stdout
     assert "max_epochs" in lrga("train", *options).stdout
+
+
+def test_a_plan_names_blocks_norm_and_weight_decay(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    cora, zinc = (lrga("train", name, "--dry-run", "--data-root", str(tmp_path)).stdout for name in ("Cora", "ZINC"))
+    assert all(words in cora for words in ("residual blocks", "LayerNorm", "weight decay 0.02", "the whole graph"))
+    assert "BatchNorm" in zinc

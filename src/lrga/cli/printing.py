@@ -101,35 +101,40 @@ def facts_table(rows: Mapping[str, str] | Sequence[tuple[str, str]]) -> "Table":
 def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
     """A planned run, for :func:`facts_table`."""
     from lrga.data.datasets.spec import dataset_specs
+    from lrga.tasks import METRICS
 
     data, task, network, schedule = (plan[key] for key in ("data", "task", "model", "optimizer"))
     link, spec = plan.get("link"), dataset_specs().get(data["name"])
     counted = "edges" if link else "nodes" if spec is not None and spec.one_graph else "graphs"
-    batched = "edges" if link else "graphs" if schedule["fanouts"] is None else "seed nodes"
+    batched = counted if schedule["fanouts"] is None else "seed nodes"
     sizes = ", ".join(f"{split} {count:,}" for split, count in data["graphs"].items())
     attention = "plain" if network["rank"] is None else f"with LRGA of rank {network['rank']}"
     if link and network["rank"] is not None:
         reads_input = network["skip"] and not network["linear_layers"]
         attention += f", {'with' if reads_input else 'without'} skip connection"
     model = f"{network['conv']} {attention}, width {network['hidden_channels']}, {network['num_layers']} layers"
+    model += ", residual blocks" if network.get("block") == "residual" else ""
+    model += f", dropout {network['dropout']:g}" if network["dropout"] else ""
     if link:
         kind = f"link prediction, {task['negatives']} negatives, metric {task['metric']} at the best validation epoch"
-        model += f", dropout {network['dropout']:g}"
         extra = {
             "predictor": f"{network['predictor']}, {network['predictor_layers']} linear maps",
             "validation edges": "known in the test" if link["validation_edges"] else "not known in the test",
         }
     else:
-        kind = f"{task['level']} {task['kind']}, loss {task['loss']}, metric {task['metric']}"
-        renewed = f"BatchNorm statistics re-estimated over {schedule['recalibrate_norm']} batches before evaluation"
-        extra = {"BatchNorm": renewed if schedule["recalibrate_norm"] else "running statistics"}
+        kind = f"{task['level']} {task['kind']}, loss {task['loss']}, metric {METRICS[task['metric']].name}"
+        renewed = f"BatchNorm, statistics re-estimated over {schedule['recalibrate_norm']} batches before evaluation"
+        norm = {"batch": "BatchNorm", "layer": "LayerNorm", "rms": "RMSNorm"}[network["norm"]]
+        norm = renewed if schedule["recalibrate_norm"] else norm if network["batch_norm"] else "none"
+        extra = {"normalisation": norm}
+    batches = f"{plan['batches_per_epoch']:,} of {schedule['batch_size']:,} {batched} in an epoch"
     return {
         "data": f"{data['name']}: {sizes} {counted}" + ("" if data["built"] else " (to be built first)"),
         "task": kind,
         "model": model,
         "parameters": f"{plan['parameters']:,}",
         "schedule": _schedule_words(schedule),
-        "batches": f"{plan['batches_per_epoch']:,} of {schedule['batch_size']:,} {batched} in an epoch",
+        "batches": "the whole graph in every step" if counted == batched == "nodes" else batches,
         "precision": schedule["precision"],
         **extra,
         "seed, device": f"{plan['seed']}, {plan['device']}",
@@ -137,13 +142,14 @@ def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _schedule_words(schedule: dict[str, Any]) -> str:
+    more = "" if schedule["clip_gradient"] is None else f", gradients clipped at {schedule['clip_gradient']:g}"
+    more += f", weight decay {schedule['weight_decay']:g}" if schedule["weight_decay"] else ""
     name = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD"}[schedule["optimizer"]]
+    optimizer = f"{name}, lr {schedule['lr']:g}"
     if schedule["schedule"] == "plateau":
         return (
-            f"{name}, lr {schedule['lr']:g} times {schedule['lr_factor']:g} after {schedule['patience']} epochs "
-            f"without a better validation loss, until below {schedule['min_lr']:g} or {schedule['max_epochs']} epochs"
+            f"{optimizer} times {schedule['lr_factor']:g} after {schedule['patience']} epochs without a better "
+            f"validation loss, until below {schedule['min_lr']:g} or {schedule['max_epochs']} epochs{more}"
         )
     warmup = f", {schedule['warmup_epochs']:g} epochs of warm-up" if schedule["warmup_epochs"] else ""
-    kind = schedule["schedule"].replace("_", " ")
-    clipped = "" if schedule["clip_gradient"] is None else f", gradients clipped at {schedule['clip_gradient']:g}"
-    return f"{name}, lr {schedule['lr']:g}, {kind}{warmup}, {schedule['max_epochs']} epochs{clipped}"
+    return f"{optimizer}, {schedule['schedule'].replace('_', ' ')}{warmup}, {schedule['max_epochs']} epochs{more}"
