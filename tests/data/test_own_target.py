@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+import torch
+from torch_geometric.data import Data
 
 from lrga.data.own.csv_folder import read_folder
 from lrga.data.own.reading import draw_split, labelled, load_custom, make_labels, make_split
@@ -161,3 +163,18 @@ def test_a_given_split_is_kept_and_must_be_whole():
         divide(table(level="node", split=("graph", [0, 0, 2, 0])))
     with pytest.raises(DataError, match="a split of edges"):
         divide(table(level="node", split=("edge", np.zeros(8, int))))
+
+
+def test_columns_that_are_not_called_y_are_named_in_the_error(tmp_path):
+    (tmp_path / "nodes.csv").write_text("graph,node,mass\n" + "".join(f"{g},0,{g}\n" for g in range(9)))
+    (tmp_path / "edges.csv").write_text("graph,source,target\n0,0,0\n")
+    (tmp_path / "graphs.csv").write_text("graph,gap,mu\n" + "".join(f"{g},{g}.5,2\n" for g in range(9)))
+    with pytest.raises(DataError, match=r"the columns gap, mu \(targets are called y or y:NAME\)"):
+        load_custom(tmp_path)
+
+
+def test_several_targets_of_a_graph_in_one_row_are_answered_with_the_shape():
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    graphs = [Data(x=torch.randn(4, 3), edge_index=edge_index, y=torch.randn(3)) for _ in range(9)]
+    with pytest.raises(OptionError, match=r"3 targets of each graph, reshape y to \[1, 3\]"):
+        load_custom(graphs)

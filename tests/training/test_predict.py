@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,8 @@ from link_graphs import communities, config_of
 from torch_geometric.data import Data
 
 from lrga.errors import CheckpointError, DataError, DTypeError, NonFiniteError, OptionError, ShapeError
-from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
+from lrga.io.documents import sealed
+from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, continue_run, train
 from lrga.training.evaluate import run_model
 from lrga.training.predict import LinkScorer, Predictor, write_table
 
@@ -302,3 +304,24 @@ def test_a_file_whose_first_pair_reads_like_a_header_is_scored_whole(scorer, tmp
     named = replace(scorer, data=replace(scorer.data, node_ids=ids))
     (tmp_path / "pairs.csv").write_text("node1,node2\n" + "n3,n4\n" * 5)
     assert named.read(tmp_path / "pairs.csv").tolist() == [[0, 1], *[[3, 4]] * 5]
+
+
+def test_targets_of_csv_files_keep_their_names(tmp_path):
+    folder = tmp_path / "mols"
+    folder.mkdir()
+    nodes = "".join(f"m{g},{n},{g + n}\n" for g in range(12) for n in range(3))
+    (folder / "nodes.csv").write_text("graph,node,mass\n" + nodes)
+    (folder / "edges.csv").write_text("graph,source,target\nm0,0,1\nm0,1,0\n")
+    (folder / "graphs.csv").write_text("graph,y:gap,y:mu\n" + "".join(f"m{g},{g}.5,{-g}\n" for g in range(12)))
+    run = tmp_path / "run"
+    train_on(folder, run, model="gin")
+    log = (run / "log.txt").read_text()
+    assert "graph regression, 2 targets (gap, mu);" in log
+    assert Predictor.of(run).header() == ["graph", "prediction_gap", "prediction_mu"]
+
+    facts = json.loads((run / "model.json").read_text())  # a run of a version without the names
+    older = {key: value for key, value in facts.items() if key != next(reversed(facts))}  # without the checksum
+    older["features"] = {"node": ["mass"], "edge": []}
+    (run / "model.json").write_text(json.dumps(sealed(older)))
+    assert Predictor.of(run).header() == ["graph", "prediction_0", "prediction_1"]
+    assert continue_run(run, max_epochs=2).epochs == 2

@@ -131,8 +131,9 @@ def _answer(found: Explanation) -> dict[str, str]:
         return names[int(value)] if names is not None else f"{float(value):.5g}"
 
     if found.task.level == "graph":
-        told = {"prediction": text(found.predictions[0])}
-        return told if found.labels is None else {"label": text(found.labels[0]), **told}
+        of = " of the first target" if found.task.kind == "regression" and found.task.out_channels > 1 else ""
+        told = {f"prediction{of}": text(found.predictions[0])}
+        return told if found.labels is None else {f"label{of}": text(found.labels[0]), **told}
     if found.labels is None or names is None:
         return {}
     right = int((found.labels == found.predictions).sum())

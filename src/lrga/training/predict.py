@@ -120,7 +120,7 @@ class Predictor:
             label = ["prediction"] * (self.task.kind == "classification")
             return [*ids, *label, *(f"score_{name}" for name in self._classes())]
         several = self.task.out_channels > 1
-        return [*ids, *([f"prediction_{i}" for i in range(self.task.out_channels)] if several else ["prediction"])]
+        return [*ids, *([f"prediction_{name}" for name in self._classes()] if several else ["prediction"])]
 
     @torch.no_grad()
     def rows(self, graphs: PackedGraphs, *, batch_size: int = 128) -> Iterator[list[Any]]:
@@ -159,7 +159,8 @@ class Predictor:
             yield [*ids, *row]
 
     def _classes(self) -> list[str]:
-        return list(self.task.classes or (str(i) for i in range(self.task.out_channels)))
+        targets = (self.features or {}).get("target")
+        return list(self.task.classes or targets or (str(i) for i in range(self.task.out_channels)))
 
 
 def write_table(

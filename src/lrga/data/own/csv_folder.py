@@ -51,6 +51,7 @@ class Table:
         lines: Line number of each row below the header.
         blank: [rows] whether the column ``y`` is blank; ``None`` without such a column.
         repeated: Number of dropped rows that are equal to an earlier row.
+        target_names: Names of the columns ``y:NAME``, without ``y:``.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class Table:
     lines: list[int] = field(default_factory=list)
     blank: np.ndarray | None = None
     repeated: int = 0
+    target_names: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -129,6 +131,7 @@ def read_folder(folder: Path, *, level: str | None = None, target: bool = True) 
         for one, table in tables.items():
             _check_labelled(one, table, graph_of[one], split_level, code)
         level, meta["y"] = _target(tables, level, folder)
+        meta["target_names"] = list(tables[level].target_names)
         y = tables[level].numbers.get("y")
         if y is None:
             classes, y = np.unique(tables[level].texts["y"], return_inverse=True)
@@ -245,7 +248,10 @@ def _target(tables: Mapping[str, Table], level: str | None, folder: Path) -> tup
             several = "y" in table.numbers and table.numbers["y"].ndim > 1
             found[one] = f"{'columns y:NAME' if several else 'column y'} of {table.path.name}"
     if not found or (level is not None and level not in found):
-        raise no_target(level, str(folder), f"targets for each {' and '.join(found)}" if found else "none")
+        got = f"targets for each {' and '.join(found)}" if found else "none"
+        if not found and "graph" in tables and (columns := list(tables["graph"].numbers)):
+            got += f"; graphs.csv has the columns {', '.join(columns)} (targets are called y or y:NAME)"
+        raise no_target(level, str(folder), got)
     if level is None and len(found) > 1:
         got, first = " and ".join(found.values()), next(iter(found))
         raise OptionError(f"one target in {folder}, or level= to choose", got, f"pass level={first!r}, for example")
@@ -340,6 +346,7 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
         if "y" in header:
             raise DataError("either y or columns y:NAME", f"both in {path}, line 1", "rename y to y:NAME")
         table.numbers["y"] = np.stack(targets, axis=1) if len(targets) > 1 else targets[0]
+        table.target_names = tuple(name.removeprefix("y:").strip() for name in header if name.startswith("y:"))
     return table
 
 

@@ -200,7 +200,10 @@ def _column(graphs: list[Any], name: str, rows: dict[str, np.ndarray], level: st
         got = f"rows that fit {' and '.join(fits)}"
         got = got if fits else f"{sizes[0]} rows in graph 0 of {rows['node'][0]} nodes"
         expected = f"{name} with one row for each one of {', '.join(LEVELS)}"
-        raise OptionError(expected, got, "pass level='node', 'edge' or 'graph'")
+        remedy = "pass level='node', 'edge' or 'graph'"
+        if not fits and (sizes == sizes[0]).all():
+            remedy = f"if these are {sizes[0]} targets of each graph, reshape {name} to [1, {sizes[0]}]"
+        raise OptionError(expected, got, remedy)
     wide = tensors[0].shape[1:]
     odd = (sizes != rows[level]) | np.array([tensor.shape[1:] != wide for tensor in tensors])
     if odd.any():

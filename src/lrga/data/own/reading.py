@@ -58,6 +58,7 @@ class OwnData:
         edge_types: Number of edge types if ``edge_attr`` [E] holds types, else ``None``.
         node_names: Names of the columns of ``x``, if any.
         edge_names: Names of the columns of ``edge_attr``, if any.
+        target_names: Names of several targets, if any.
         notes: Notes on reading the data: repeated edges, missing labels, lost digits.
     """
 
@@ -72,6 +73,7 @@ class OwnData:
     edge_types: int | None
     node_names: tuple[str, ...] | None = None
     edge_names: tuple[str, ...] | None = None
+    target_names: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -149,6 +151,7 @@ def load_custom(
     columns["y"] = Column.of(level, torch.from_numpy(labels.y))
     if split_level == "graph" and level != "graph" and not known.all():
         columns["mask"] = Column.of(level, torch.from_numpy(known))
+    target_names = tuple(graphs.meta.get("target_names", ()))
     graphs = replace(graphs, columns=columns, meta=names)
     chosen = {name: code == number for number, name in enumerate(SPLITS)}
     if split_level == "graph":
@@ -166,6 +169,7 @@ def load_custom(
         node_types=node_types,
         edge_features=edge_features,
         edge_types=edge_types,
+        target_names=target_names if len(target_names) > 1 else None,
         notes=tuple(notes),
         **{key: tuple(own) for key, own in names.items()},
     )

@@ -48,7 +48,7 @@ class TrainingData:
         task: The task.
         inputs: Kinds and widths of the features.
         dataset: Name of the data set, ``None`` for the user's own data.
-        features: ``"node"`` and ``"edge"`` → names of the feature columns, if any.
+        features: ``"node"``, ``"edge"`` and ``"target"`` → names of the columns, if any.
         notes: Notes on how the user's own data were read.
         given_targets: Split → original targets, if the targets of the splits are standardised.
     """
@@ -95,7 +95,7 @@ class RunData:
         task: The task.
         architecture: The network.
         sizes: Number of graphs or edges of each split.
-        features: ``"node"`` and ``"edge"`` → names of the feature columns, if any.
+        features: ``"node"``, ``"edge"`` and ``"target"`` → names of the columns, if any.
         notes: Notes on the data.
     """
 
@@ -295,7 +295,7 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
             "correct the name or the path (lrga data ls lists all sets; an edge list needs --task link)",
         )
     own = given if isinstance(given, OwnData) else load_own(data, given)
-    names = {"node": own.node_names, "edge": own.edge_names}
+    names = {"node": own.node_names, "edge": own.edge_names, "target": own.target_names}
     features = {level: list(columns) for level, columns in names.items() if columns is not None}
     return TrainingData(own.splits, task_of_custom(own), inputs_of_custom(own), None, features, own.notes)
 

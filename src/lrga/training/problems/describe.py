@@ -24,7 +24,7 @@ def describe(
     Args:
         splits: ``train``, ``val`` and ``test``, with the original targets.
         task: The task.
-        features: ``"node"`` and ``"edge"`` → names of the feature columns.
+        features: ``"node"``, ``"edge"`` and ``"target"`` → names of the columns.
         asked_for: Whether the user chose between classification and regression.
 
     Example:
@@ -43,6 +43,8 @@ def describe(
     if "mask" in splits["train"].columns and splits["train"].source is splits["test"].source:
         of = f" of {splits['train'].columns['mask'].values.size(0):,}"
     what, warnings = (_classes if task.kind == "classification" else _values)(targets, task, asked_for)
+    if features.get("target"):
+        what += f" ({_listed(features['target'])})"
     edges, more = _edges(splits)
     sizes = ", ".join(f"{name} {len(rows):,}" for name, rows in targets.items())
     return (
@@ -95,7 +97,7 @@ def _values(targets: Mapping[str, Tensor], task: Task, asked_for: bool) -> tuple
         missing = torch.cat(list(targets.values())).isnan().double().mean()
         return f"{task.out_channels:,} labels ({missing:.0%} missing)", []
     if task.out_channels > 1:
-        return f"{task.out_channels} values each", []
+        return f"{task.out_channels:,} targets", []
     text, count = f"{float(train.min()):,.6g} to {float(train.max()):,.6g}", len(train.unique())
     if count == 1:
         return text, ["the target is constant in the training split: there is nothing to learn"]

@@ -5,7 +5,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -158,10 +158,11 @@ class Session:
         if (architecture, task) != (run.architecture, run.task):
             remedy = "continue with the version of lrga that started it, or train in another folder"
             raise CheckpointError(f"the network of {folder.path}", "another network for the same configuration", remedy)
-        if (names := folder.features()) is not None and names != run.features:
+        names = folder.features()
+        if names is not None and _inputs(names) != _inputs(run.features):
             remedy = "restore the column names, or train in another folder"
-            expected = f"the features that {folder.path} was trained on ({names})"
-            raise CheckpointError(expected, f"{run.features}", remedy)
+            expected = f"the features that {folder.path} was trained on ({_inputs(names)})"
+            raise CheckpointError(expected, f"{_inputs(run.features)}", remedy)
         folder.check_files()
 
     def steps(self) -> Iterator[None]:
@@ -391,3 +392,8 @@ def _check_epochs(done: int, wanted: int) -> None:
 def forked_devices(device: torch.device) -> list[int]:
     """The GPU whose random state a run must not change."""
     return [device.index] if device.type == "cuda" and device.index is not None else []
+
+
+def _inputs(names: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """The names of features; older runs have no names of targets."""
+    return {level: columns for level, columns in names.items() if level != "target"}
