@@ -134,8 +134,10 @@ def test_a_missing_or_empty_file_is_named(name, tmp_path):
     with pytest.raises(DataMissingError, match="nothing.csv', which does not exist"):
         read_graphs("nothing.csv")
     write(tmp_path)
-    with pytest.raises(DataError, match="got the file .*edges.csv"):
-        read_graphs(tmp_path / "edges.csv")
+    for name, remedy in (("edges.csv", "--task link"), ("edges.tsv", "--task link"), ("mine.py", "mine:FUNCTION")):
+        (tmp_path / name).touch()
+        with pytest.raises(DataError, match=f"got the file .*{name}.*{remedy}"):
+            read_graphs(tmp_path / name)
 
 
 def test_two_columns_of_splits_are_refused(tmp_path):

@@ -64,3 +64,15 @@ def test_ranks_keep_the_budget_where_one_is_given_and_the_width_elsewhere():
     assert all(abs(cell["parameters"] - 100_000) < 2_000 for cell in at_budget)
     assert [cell["layers"] for cell in at_budget] == [4, 4]
     assert [cell["hidden"] for cell in cells()] == [60, 60]
+
+
+def test_progress_names_the_combination(tiny, tmp_path, capsys):
+    lrga.experiments.sweep("CLUSTER", {"rank": [0, 4]}, output=tmp_path, seeds=[3], **tiny)
+    said = capsys.readouterr().err
+    assert "on CLUSTER, rank=0, seed 3\n" in said
+    assert "on CLUSTER, rank=4, seed 3: finished" in said
+
+
+def test_a_mistyped_option_is_answered_with_the_nearest_one():
+    with pytest.raises(OptionError, match=r"got 'rnk'\. To fix: write rank\."):
+        sweep_of("CLUSTER", {"rnk": [1, 2]})

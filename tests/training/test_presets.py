@@ -6,9 +6,9 @@ import os
 import pytest
 
 from lrga.errors import DataMissingError, OptionError
-from lrga.training.config import TrainingConfig
+from lrga.training.config import DataConfig, TrainingConfig
 from lrga.training.presets import make_config, parse_budget, parse_split, runs_of_a_table
-from lrga.training.problems.data import plan_run
+from lrga.training.problems.data import load_training_data, plan_run
 from lrga.training.problems.protocols import benchmark_schedule, link_protocol
 
 
@@ -246,3 +246,14 @@ def test_own_data_are_read(tmp_path):
 def test_data_that_are_not_there_are_missed():
     with pytest.raises(DataMissingError, match=r"PATTERN.*module:factory"):
         plan_run(make_config("no_such_folder"))
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("Corra", "did you mean Cora"), ("mine", "mine:FUNCTION"), ("xyzzy", "To fix: correct the name or the path")],
+)
+def test_an_unknown_name_is_answered_with_what_was_probably_meant(name, remedy, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("")
+    with pytest.raises(DataMissingError, match=remedy):
+        load_training_data(DataConfig(name=name))

@@ -7,7 +7,7 @@ campaign skips runs that have a record, resumes interrupted runs, and starts mis
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from lrga.experiments.recording import Witness, make_record
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
 from lrga.tasks.task import METRICS
 from lrga.training.callbacks.base import Callback
-from lrga.training.config import DataConfig, TrainingConfig
+from lrga.training.config import SECTION_OF, DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
 from lrga.training.problems.data import Given, load_source
 from lrga.training.runs.folder import RunFolder
@@ -116,7 +116,7 @@ class Campaign:
             choose_device(device)
         for number, (cell, config) in enumerate(self._runs, start=1):
             place = f"[{number}/{len(self._runs)}]"
-            title = f"{place} {run_title(config)}"
+            title = f"{place} {run_title(config, cell.labels)}"
             found = self._found(config)
             if found.name in self._made:  # two cells may share a run
                 continue
@@ -169,7 +169,7 @@ class Campaign:
         folders = [self.folder / run_name(config) for config in configs]
         for config, folder in zip(configs, folders, strict=True):
             continued = ", continued" if RunFolder(folder).holds_a_run else ""
-            self.say(f"{place} {run_title(config)}{continued}{', at once' if len(configs) > 1 else ''}")
+            self.say(f"{place} {run_title(config, cell.labels)}{continued}{', at once' if len(configs) > 1 else ''}")
         if all(other.data == first.data for _, other in self._runs):
             self._graphs(first)  # if the graphs of all runs are missing, the campaign fails, not a run
         try:
@@ -180,7 +180,9 @@ class Campaign:
             graphs = self._graphs(first)
             results = train_interleaved(configs, folders, data=graphs, callbacks=heard, time_limit=minutes)
         except Interrupted:
-            self.say(f"{place} {run_title(first)}: stopped after a checkpoint; run the same command to resume")
+            self.say(
+                f"{place} {run_title(first, cell.labels)}: stopped after a checkpoint; run the same command to resume"
+            )
             raise
         except RankLostError:  # the next run would wait for that rank
             raise
@@ -200,7 +202,7 @@ class Campaign:
         begin: float,
     ) -> Outcome:
         """Writes the record of a run after it ended, also if it failed."""
-        name, title, seconds = run_name(config), f"{place} {run_title(config)}", None
+        name, title, seconds = run_name(config), f"{place} {run_title(config, cell.labels)}", None
         if isinstance(result, TrainingResult):
             status, reason, seconds = FINISHED if result.finished else TIME_LIMITED, result.stopped_by, result.seconds
         elif isinstance(result, FolderInUseError):  # another process started it a moment earlier
@@ -247,10 +249,11 @@ class Campaign:
             return True
 
 
-def run_title(config: TrainingConfig) -> str:
-    """A short title of a run."""
-    size = budget_label(config)
-    return f"{model_label(config)}{f' ({size})' if size else ''} on {config.data.name}, seed {config.run.seed}"
+def run_title(config: TrainingConfig, labels: Mapping[str, Any] | None = None) -> str:
+    """A short title of a run; with the ``labels`` of its cell, it shows the options that a sweep varies."""
+    size, told = budget_label(config), ("model", "lrga", "budget", "seed", "name")
+    point = "".join(f", {key}={v}" for key, v in (labels or {}).items() if key in SECTION_OF and key not in told)
+    return f"{model_label(config)}{f' ({size})' if size else ''} on {config.data.name}{point}, seed {config.run.seed}"
 
 
 def say_on_stderr(line: str) -> None:

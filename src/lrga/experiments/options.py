@@ -4,6 +4,7 @@ import json
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from lrga.errors import OptionError
@@ -25,6 +26,8 @@ _PARSERS: dict[type, tuple[str, Callable[[str], Any]]] = {
 def check_option(key: str) -> None:
     """Raises an error that lists the options if ``key`` is none of them."""
     if key not in SECTION_OF:
+        if close := get_close_matches(key, SECTION_OF, n=1):
+            raise OptionError("an option of training", repr(key), f"write {close[0]}")
         listed = ", ".join(sorted(SECTION_OF))
         raise OptionError(f"an option of training, one of {listed}", repr(key), "choose one of these")
 

@@ -201,7 +201,9 @@ def read_graphs(data: Any, *, level: str | None = None, target: bool = True) -> 
     path = Path(data).expanduser()
     if path.is_dir():
         return read_folder(path, level=level, target=target)
-    if path.suffix == ".csv" and path.is_file():
+    if path.suffix == ".py" and path.is_file():
+        raise DataError("graphs", f"the file {text}", f"name a function of it that returns them: {path.stem}:FUNCTION")
+    if path.suffix in (".csv", ".tsv", ".txt", ".gz") and path.is_file():
         raise DataError(
             "a folder of CSV files",
             f"the file {text}",

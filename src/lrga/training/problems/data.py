@@ -4,6 +4,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -289,10 +290,15 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
         }
         return TrainingData(splits, task_of(dataset), spec_of(dataset).inputs, dataset)
     if given is None and ":" not in data.name and not Path(data.name).expanduser().exists():
+        remedy = "correct the name or the path (lrga data ls lists all sets; an edge list needs --task link)"
+        if close := get_close_matches(data.name.lower(), [name.lower() for name in dataset_specs()], n=1):
+            remedy = f"did you mean {spec_of(close[0]).name}? Else {remedy}"
+        elif Path(f"{data.name}.py").is_file():
+            remedy = f"to import {data.name}.py, name a function of it: {data.name}:FUNCTION"
         raise DataMissingError(
             f"a data set ({', '.join(dataset_specs())}) or your own: a folder of CSV files, a .pt file, module:factory",
             f"{data.name!r}, which does not exist in {Path.cwd()}",
-            "correct the name or the path (lrga data ls lists all sets; an edge list needs --task link)",
+            remedy,
         )
     own = given if isinstance(given, OwnData) else load_own(data, given)
     names = {"node": own.node_names, "edge": own.edge_names, "target": own.target_names}
