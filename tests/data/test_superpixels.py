@@ -151,10 +151,10 @@ def prepared_arrays() -> dict[str, np.ndarray]:
 def test_a_prepared_file_is_read(tmp_path):
     np.savez(tmp_path / "a.npz", **prepared_arrays())
     found = read_prepared(tmp_path / "a.npz", 2, 1)
-    assert found.label.tolist() == [3, 7]
-    np.testing.assert_allclose(found.colour[:, 0], [1 / 255, 1 / 255, 1.5 / 255])
-    np.testing.assert_allclose(found.position[2], [0.5, 0.5])
-    assert len(found.between(1, 2).colour) == 1
+    assert found.y.tolist() == [3, 7]
+    np.testing.assert_allclose(found.attribute("colour")[:, 0], [1 / 255, 1 / 255, 1.5 / 255])
+    np.testing.assert_allclose(found.attribute("position")[2], [0.5, 0.5])
+    assert found.nodes_per_graph.tolist() == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def edges_of_one_graph(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return neighbours, np.take_along_axis(a, neighbours, axis=-1)
 
 
-def test_many_graphs_at_once_equal_the_rule_graph_by_graph():
+def test_edges_equal_the_rule_written_out_for_each_graph():
     rng = np.random.default_rng(0)
     count = rng.integers(10, 60, 80)
     # Half of the graphs on a grid: there many distances are equal, and rounding decides.

@@ -12,16 +12,18 @@ Node i is joined to 8 of the 9 nodes with the largest A_ij: ``np.argpartition`` 
 order, and the very last one is dropped. This is exactly the benchmark's published rule. Which of the nine is dropped
 depends on numpy; it is the same in every run with the same numpy on the same type of CPU.
 
+The superpixels of a file are first packed as graphs without edges, with the attributes ``colour``, ``position`` (both
+in 0..1) and y.
+
 Letters: I images, R superpixels of all images, C colour channels.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from lrga.data.datasets import BENCHMARK, RECIPE
 from lrga.data.datasets.source import BuildContext, demand, read_arrays
@@ -40,24 +42,6 @@ WIDTH = {"MNIST": 28, "CIFAR10": 32}  # width and height of an image in pixels
 CHANNELS = {"MNIST": 1, "CIFAR10": 3}
 PUBLISHED = {"MNIST": "mnist_75sp", "CIFAR10": "cifar10_150sp"}
 _PREPARED_ARRAYS = ("label", "count", "size", "pix_q", "pix_r", "pos_q", "pos_r")
-_CHUNK_ENTRIES = 1 << 17  # of A at a time: arrays of one megabyte stay in the cache
-
-
-@dataclass(frozen=True)
-class Superpixels:
-    """Superpixels of a list of images: ``count`` [I] and ``label`` [I] of each image, mean ``colour`` [R, C] and mean
-    ``position`` [R, 2], both in 0..1."""
-
-    count: np.ndarray
-    label: np.ndarray
-    colour: np.ndarray
-    position: np.ndarray
-
-    def between(self, begin: int, end: int) -> "Superpixels":
-        """The superpixels of the images ``begin`` to ``end - 1``."""
-        ends = np.concatenate([[0], np.cumsum(self.count)])
-        rows = slice(int(ends[begin]), int(ends[min(end, len(self.count))]))
-        return Superpixels(self.count[begin:end], self.label[begin:end], self.colour[rows], self.position[rows])
 
 
 def build(name: str, context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
@@ -69,23 +53,26 @@ def build(name: str, context: BuildContext, *, sizes: list[int]) -> dict[str, Pa
     read = (read_prepared, read_published)[form]
     train, test = (read(path, WIDTH[name], channels) for path in paths)
     for part, found, least in (("train", train, VALIDATION + 1), ("test", test, 1)):
-        demand(len(found.count) >= least, paths[0].parent, f"at least {least:,} images of {part}", len(found.count))
+        demand(len(found) >= least, paths[0].parent, f"at least {least:,} images of {part}", len(found))
     chosen = {
-        "train": train.between(VALIDATION, VALIDATION + sizes[0]),
-        "val": train.between(0, sizes[1]),
-        "test": test.between(0, sizes[2]),
+        "train": train[VALIDATION : VALIDATION + sizes[0]],
+        "val": train[: sizes[1]],
+        "test": test[: sizes[2]],
     }
     packed = {}
     for split, found in chosen.items():
-        step = f"edges of {name} {split}"
-        edges, index, weight = superpixel_edges(found.count, found.position, progress=context.progress, label=step)
+        count = found.nodes_per_graph.numpy()
+        colour, position = (found.columns[name].values for name in ("colour", "position"))
+        edges, index, weight = superpixel_edges(
+            count, position.numpy(), progress=context.progress, label=f"edges of {name} {split}"
+        )
         packed[split] = pack_arrays(
-            num_nodes=found.count,
+            num_nodes=count,
             num_edges=edges,
             edge_index=index,
-            x=np.concatenate([found.colour, found.position], axis=1).astype(np.float32),
+            x=torch.cat([colour, position], dim=1).float(),
             edge_attr=weight[:, None],
-            y=found.label,
+            y=found.y,
             y_level="graph",
             keep_edge_order=False,
         )
@@ -96,21 +83,20 @@ def build(name: str, context: BuildContext, *, sizes: list[int]) -> dict[str, Pa
     return packed
 
 
-def read_published(path: Path, width: int, channels: int) -> Superpixels:
+def read_published(path: Path, width: int, channels: int) -> PackedGraphs:
     """Reads and checks one of the benchmark's pickles ``{mnist_75sp,cifar10_150sp}_{train,test}.pkl``."""
     what = f"labels and images of (colours [n, {channels}], positions [n, 2]) in"
     with reading(path, what, remedy="download the file again from its official source"):
         labels, images = load_pickle(path)
         colour = [np.asarray(image[0]).reshape(-1, channels) for image in images]
         position = [(image[1] / width).reshape(-1, 2) for image in images]
-        count = np.array([len(rows) for rows in colour], np.int64)
+        count, label = np.array([len(rows) for rows in colour], np.int64), np.asarray(labels, np.int64)
+        sound = label.shape == count.shape and [len(rows) for rows in position] == count.tolist()
         places = np.concatenate(position).astype(np.float64)
-        found = Superpixels(count, np.asarray(labels, np.int64), np.concatenate(colour), places)
-        sound = found.label.shape == count.shape and [len(rows) for rows in position] == count.tolist()
-        return _checked(found, path, sound=sound)
+        return _packed(path, count, label, np.concatenate(colour), places, sound=sound)
 
 
-def read_prepared(path: Path, width: int, channels: int) -> Superpixels:
+def read_prepared(path: Path, width: int, channels: int) -> PackedGraphs:
     """Reads and checks a prepared ``{mnist,cifar10}_sp_{train,test}.npz``.
 
     The file holds ``label`` and ``count`` [I], ``size`` [R], and quotient and remainder of the mean colour and
@@ -127,7 +113,7 @@ def read_prepared(path: Path, width: int, channels: int) -> Superpixels:
     rows = np.maximum(size, 1)[:, None]
     colour = (arrays["pix_q"] + arrays["pix_r"] / rows) / 255
     position = (arrays["pos_q"] + arrays["pos_r"] / rows) / width
-    found = _checked(Superpixels(count, arrays["label"], colour, position), path, sound=sound)
+    found = _packed(path, count, arrays["label"], colour, position, sound=sound)
     area = np.add.reduceat(size, np.cumsum(count) - count)
     image = int(np.argmax(area != width**2))
     expected = f"superpixels that tile images of {width**2} pixels"
@@ -135,18 +121,20 @@ def read_prepared(path: Path, width: int, channels: int) -> Superpixels:
     return found
 
 
-def _checked(found: Superpixels, path: Path, *, sound: bool) -> Superpixels:
-    finite = all(np.isfinite(values).all() for values in (found.colour, found.position))
-    fits = sound and finite and len(found.count) and (found.count > 0).all() and (found.label <= 9).all()
+def _packed(
+    path: Path, count: np.ndarray, label: np.ndarray, colour: np.ndarray, position: np.ndarray, *, sound: bool
+) -> PackedGraphs:
+    fits = sound and np.isfinite(colour).all() and np.isfinite(position).all() and len(count)
+    fits = fits and (count > 0).all() and (label <= 9).all()
     got = "an image without superpixels, an empty superpixel, NaN or infinity, or a label above 9"
     demand(fits, path, "images, superpixels and labels 0..9", got)
-    return found
+    return pack_arrays(num_nodes=count, node={"colour": colour, "position": position}, y=label, y_level="graph")
 
 
 def superpixel_edges(
     count: np.ndarray, position: np.ndarray, *, progress: Progress = silent, label: str = "edges"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Joins every superpixel to 8 of its nearest neighbours, many graphs at a time.
+    """Joins every superpixel to 8 of its nearest neighbours.
 
     Args:
         count: [G] number of superpixels of each graph.
@@ -163,53 +151,33 @@ def superpixel_edges(
         >>> num_edges.tolist(), index.shape, weight.dtype
         ([96], (2, 96), dtype('float32'))
     """
-    degree = np.where(count > NEIGHBOURS + 1, NEIGHBOURS, count - 1)
-    edges_of = count * degree
-    node_start = np.cumsum(count) - count
-    edge_start = np.cumsum(edges_of) - edges_of
-    index = np.empty((2, int(edges_of.sum())), np.int16)
-    weight = np.empty(int(edges_of.sum()), np.float32)
-    done = 0
-    for graphs in _groups(count):
-        n, k = int(count[graphs[0]]), int(degree[graphs[0]])
-        target, value = _neighbours(position[node_start[graphs][:, None] + np.arange(n)])
-        places = edge_start[graphs][:, None] + np.arange(n * k)
-        index[0, places] = np.repeat(np.arange(n), k)
-        index[1, places] = target.reshape(len(graphs), -1)
-        weight[places] = value.reshape(len(graphs), -1)
-        done += len(graphs)
-        progress(label, done, len(count))
-    return edges_of, index, weight
-
-
-def _groups(count: np.ndarray) -> Iterator[np.ndarray]:
-    """Groups graphs of equal size, so that a group is one array without padding."""
-    order = np.argsort(count, kind="stable")
-    for same in np.split(order, np.flatnonzero(np.diff(count[order])) + 1):
-        size = max(1, _CHUNK_ENTRIES // int(count[same[0]]) ** 2)
-        yield from (same[i : i + size] for i in range(0, len(same), size))
+    targets, weights = [], []
+    for done, own in enumerate(np.split(position, np.cumsum(count)[:-1])):
+        target, closeness = _neighbours(own)
+        targets.append(target)
+        weights.append(closeness)
+        progress(label, done + 1, len(count))
+    source = [np.repeat(np.arange(len(rows)), rows.shape[1]) for rows in targets]
+    index = np.stack([np.concatenate(source), np.concatenate([rows.ravel() for rows in targets])])
+    return np.array([rows.size for rows in targets]), index, np.concatenate([rows.ravel() for rows in weights])
 
 
 def _neighbours(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(neighbours, their A) [B, n, k] of B graphs of n nodes at ``position`` [B, n, 2]."""
-    n = position.shape[1]
-    difference = position[:, :, None, :] - position[:, None, :, :]
+    """Neighbours [n, k] int16 of the nodes of a graph at ``position`` [n, 2], and their A, float32."""
+    n = len(position)
+    difference = position[:, None] - position
     distance = np.sqrt(difference[..., 0] ** 2 + difference[..., 1] ** 2)
+    scale = np.ones((n, 1))  # the benchmark's rule for images with few superpixels
     if n > NEIGHBOURS:
-        nearest = np.partition(distance, NEIGHBOURS, axis=-1)[..., : NEIGHBOURS + 1]
-        scale = nearest.sum(axis=-1, keepdims=True) / NEIGHBOURS + 1e-8
-    else:  # the benchmark's rule for images with so few superpixels
-        scale = np.ones((len(position), n, 1)) + 1e-8
-    closeness = np.exp(-((distance / scale) ** 2))
-    closeness = 0.5 * (closeness + closeness.swapaxes(1, 2))
-    diagonal = np.arange(n)
-    closeness[:, diagonal, diagonal] = 0
+        scale = np.partition(distance, NEIGHBOURS)[:, : NEIGHBOURS + 1].sum(axis=1, keepdims=True) / NEIGHBOURS
+    closeness = np.exp(-((distance / (scale + 1e-8)) ** 2))
+    closeness = 0.5 * (closeness + closeness.T)
+    np.fill_diagonal(closeness, 0)
     if n > NEIGHBOURS + 1:
-        chosen = np.argpartition(closeness, n - NEIGHBOURS - 2, axis=-1)[..., n - NEIGHBOURS - 1 : -1]
+        chosen = np.argpartition(closeness, n - NEIGHBOURS - 2)[:, n - NEIGHBOURS - 1 : -1]
     else:  # all others
-        others = np.array([[j for j in range(n) if j != i] for i in range(n)], np.int64).reshape(n, n - 1)
-        chosen = np.broadcast_to(others, (len(position), n, n - 1))
-    return chosen, np.take_along_axis(closeness, chosen, axis=-1)
+        chosen = np.nonzero(~np.eye(n, dtype=bool))[1].reshape(n, n - 1)
+    return chosen.astype(np.int16), np.take_along_axis(closeness, chosen, axis=1).astype(np.float32)
 
 
 def _spec(

@@ -18,8 +18,8 @@ LEVELS = ("node", "edge", "graph")
 def pack_arrays(
     *,
     num_nodes: Array,
-    num_edges: Array,
-    edge_index: Array,
+    num_edges: Array | None = None,
+    edge_index: Array | None = None,
     x: Array | None = None,
     edge_attr: Array | None = None,
     y: Array | None = None,
@@ -35,7 +35,7 @@ def pack_arrays(
 
     Args:
         num_nodes: [G] number of nodes of each graph.
-        num_edges: [G] number of directed edges of each graph.
+        num_edges: [G] number of directed edges of each graph; by default none.
         edge_index: [2, E] of any integer type; nodes are numbered **inside each graph**, edges in any order.
         x: [N, …] node features.
         edge_attr: [E, …] edge features.
@@ -58,8 +58,9 @@ def pack_arrays(
         >>> graphs[0].x.tolist(), graphs[1].y.tolist()
         ([5, 6], [1.5])
     """
-    nodes, edges = _counts("num_nodes", num_nodes), _counts("num_edges", num_edges)
-    ends = to_tensor("edge_index", edge_index)
+    nodes = _counts("num_nodes", num_nodes)
+    edges = torch.zeros_like(nodes) if num_edges is None else _counts("num_edges", num_edges)
+    ends = nodes.new_empty(2, 0) if edge_index is None else to_tensor("edge_index", edge_index)
     _check_edges(nodes, edges, ends)
     node_ptr, edge_ptr = pointer(nodes), pointer(edges)
     source, in_degree, order = _sort_by_target(ends, edge_ptr, node_ptr)
