@@ -10,7 +10,9 @@ from data_files import context, shared
 
 from lrga.data import built_sets, load
 from lrga.data.datasets import tsp
-from lrga.data.datasets.tsp import GRID, SPEC, Tours, read_prepared, read_text
+from lrga.data.datasets.tsp import GRID, SPEC, read_prepared, read_text
+from lrga.data.packed.arrays import pack_arrays
+from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import DataError, DataMissingError, OptionError
 
 SPLITS = ("train", "val", "test")
@@ -27,9 +29,9 @@ def arrays() -> dict[str, np.ndarray]:
 def test_prepared_instances_are_read_and_cut(tmp_path):
     np.savez(tmp_path / "a.npz", **arrays())
     tours = read_prepared(tmp_path / "a.npz")
-    assert tours.n.tolist() == [3, 4]
-    np.testing.assert_array_equal(tours.xy * GRID, arrays()["xy"])
-    assert tours.first(1).tour.tolist() == [0, 2, 1]
+    assert tours.nodes_per_graph.tolist() == [3, 4]
+    np.testing.assert_array_equal(tours.attribute("xy") * GRID, arrays()["xy"])
+    assert tours[:1].attribute("tour").tolist() == [0, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -57,24 +59,28 @@ def line_of(xy: np.ndarray, tour: np.ndarray) -> str:
     return f"{' '.join(map(str, xy.ravel().tolist()))} output {' '.join(map(str, nodes))} \n"
 
 
-def random_tours(sizes: list[int], seed: int = 0) -> Tours:
+def tours_of(sizes: list[int], xy: np.ndarray, tour: np.ndarray) -> PackedGraphs:
+    return pack_arrays(num_nodes=np.array(sizes), node={"xy": xy, "tour": tour})
+
+
+def random_tours(sizes: list[int], seed: int = 0) -> PackedGraphs:
     rng = np.random.default_rng(seed)
     xy = [rng.integers(0, GRID, (n, 2)) / GRID for n in sizes]
-    return Tours(np.array(sizes), np.concatenate(xy), np.concatenate([rng.permutation(n) for n in sizes]))
+    return tours_of(sizes, np.concatenate(xy), np.concatenate([rng.permutation(n) for n in sizes]))
 
 
-def text_of(tours: Tours) -> str:
-    ends = np.cumsum(tours.n)[:-1]
-    return "".join(map(line_of, np.split(tours.xy, ends), np.split(tours.tour, ends)))
+def text_of(tours: PackedGraphs) -> str:
+    return "".join(line_of(data.xy.numpy(), data.tour.numpy()) for data in tours)
 
 
 def test_the_benchmarks_text_is_read_up_to_the_limit(tmp_path):
     tours = random_tours([30, 40, 50])
     (tmp_path / "a.txt").write_text(text_of(tours))
     for limit in (2, 9):
-        found, expected = read_text(tmp_path / "a.txt", limit), tours.first(limit)
-        for name in ("n", "xy", "tour"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        found, expected = read_text(tmp_path / "a.txt", limit), tours[:limit]
+        assert found.nodes_per_graph.tolist() == expected.nodes_per_graph.tolist()
+        for name in ("xy", "tour"):
+            np.testing.assert_array_equal(found.attribute(name), expected.attribute(name))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +120,7 @@ def test_edges_are_the_nearest_neighbours_and_labels_the_tour():
     assert graphs.y_level == "edge"
     for g, (begin, end) in enumerate([(0, 60), (60, 105)]):
         data = graphs[g]
-        xy, tour = tours.xy[begin:end], tours.tour[begin:end].tolist()
+        xy, tour = tours[g].xy.numpy(), tours[g].tour.tolist()
         used = {frozenset(pair) for pair in zip(tour, tour[1:] + tour[:1], strict=True)}
         distance = np.linalg.norm(xy[:, None] - xy[None], axis=-1)
         np.fill_diagonal(distance, np.inf)
@@ -129,7 +135,7 @@ def test_edges_are_the_nearest_neighbours_and_labels_the_tour():
 
 def test_points_that_coincide_are_joined_to_each_other_and_never_to_themselves():
     xy = np.array([[5, 5]] * 4 + [[9, 9], [100, 3], [7, 80]]) / GRID
-    data = tsp.tour_graphs(Tours(np.array([7]), xy, np.arange(7)), neighbours=2)[0]
+    data = tsp.tour_graphs(tours_of([7], xy, np.arange(7)), neighbours=2)[0]
     source, target = data.edge_index
     assert (source != target).all()
     assert torch.bincount(source).tolist() == [2] * 7

@@ -6,12 +6,15 @@ the label of an edge is 1 if the tour uses it, in either direction.
 Instances and tours are read from the benchmark's text files ``tsp50-500_{train,val,test}.txt`` (one instance per line:
 coordinates, ``output``, the tour with nodes numbered from 1), or from prepared files ``tsp_{train,val,test}.npz``.
 
+Instances are first packed as graphs without edges, with the attributes ``xy`` (in the unit square) and ``tour``: the
+nodes in the order of the tour, numbered inside the instance.
+
 Letters: G instances, N nodes of all instances.
 """
 
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -32,22 +35,6 @@ PREPARED_NOTE = (
 )
 
 
-class Tours(NamedTuple):
-    """Concatenated instances: ``n`` [G] numbers of nodes, ``xy`` [N, 2] coordinates in the unit square.
-
-    ``tour`` [N] holds the nodes of each instance in the order of its tour, numbered inside the instance.
-    """
-
-    n: np.ndarray
-    xy: np.ndarray
-    tour: np.ndarray
-
-    def first(self, instances: int) -> "Tours":
-        """The first ``instances`` instances."""
-        rows = int(self.n[:instances].sum())
-        return Tours(self.n[:instances], self.xy[:rows], self.tour[:rows])
-
-
 def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]:
     """Builds the graphs from the tours in the user's folder, else from the benchmark's archive."""
     texts, prepared = [f"tsp50-500_{split}.txt" for split in SPLITS], [f"tsp_{split}.npz" for split in SPLITS]
@@ -55,13 +42,13 @@ def build(context: BuildContext, *, sizes: list[int]) -> dict[str, PackedGraphs]
     result = {}
     for done, (split, size, path) in enumerate(zip(SPLITS, sizes, paths, strict=True)):
         context.progress("graphs of TSP", done, len(SPLITS))
-        tours = (read_text(path, size) if form else read_prepared(path)).first(size)
-        demand(len(tours.n) == size, path, f"{size:,} instances of {split}", f"{len(tours.n):,}")
+        tours = (read_text(path, size) if form else read_prepared(path))[:size]
+        demand(len(tours) == size, path, f"{size:,} instances of {split}", f"{len(tours):,}")
         result[split] = tour_graphs(tours, meta={} if form else {"note": PREPARED_NOTE})
     return result
 
 
-def read_text(path: Path, limit: int) -> Tours:
+def read_text(path: Path, limit: int) -> PackedGraphs:
     """Reads at most ``limit`` instances of one of the benchmark's text files and checks every tour."""
     points, tours = [], []
     what = "coordinates, 'output' and the nodes of a tour on each line of"
@@ -71,18 +58,17 @@ def read_text(path: Path, limit: int) -> Tours:
             points.append(np.array(before.split(), np.float64).reshape(-1, 2))
             tours.append(np.array(after.split(), np.int64)[:-1] - 1)  # the last node is the first again
     n = np.array([len(xy) for xy in points], np.int64)
-    return _checked(path, Tours(n, np.concatenate([np.empty((0, 2)), *points]), np.concatenate([n[:0], *tours])))
+    return _packed(path, n, np.concatenate([np.empty((0, 2)), *points]), np.concatenate([n[:0], *tours]))
 
 
-def read_prepared(path: Path) -> Tours:
+def read_prepared(path: Path) -> PackedGraphs:
     """Reads and checks a prepared ``tsp_{train,val,test}.npz``: n [G], xy [N, 2] times 65,536, tour [N]."""
     arrays = read_arrays(path, ("n", "xy", "tour"))
     demand(arrays["xy"].dtype == np.uint16, path, "xy of uint16", arrays["xy"].dtype)
-    return _checked(path, Tours(arrays["n"].astype(np.int64), arrays["xy"] / GRID, arrays["tour"].astype(np.int64)))
+    return _packed(path, arrays["n"].astype(np.int64), arrays["xy"] / GRID, arrays["tour"].astype(np.int64))
 
 
-def _checked(path: Path, found: Tours) -> Tours:
-    n, xy, tour = found.n, found.xy, found.tour
+def _packed(path: Path, n: np.ndarray, xy: np.ndarray, tour: np.ndarray) -> PackedGraphs:
     fits = n.ndim == 1 and len(n) and (n >= 3).all() and xy.shape == (n.sum(), 2) and tour.shape == (n.sum(),)
     got = f"n {list(n.shape)}, xy {list(xy.shape)}, tour {list(tour.shape)}"
     demand(fits and np.isfinite(xy).all(), path, "instances of n [G] points xy [N, 2] with tour [N]", got)
@@ -93,25 +79,26 @@ def _checked(path: Path, found: Tours) -> Tours:
     missed[shifted] = False
     bad = "" if not missed[:-1].any() else f"a tour that does not in instance {instance[np.argmax(missed[:-1])]}"
     demand(not bad, path, "tours that visit every node once", bad)
-    return found
+    return pack_arrays(num_nodes=n, node={"xy": xy, "tour": tour})
 
 
-def tour_graphs(tours: Tours, *, neighbours: int = NEIGHBOURS, meta: dict[str, Any] | None = None) -> PackedGraphs:
+def tour_graphs(tours: PackedGraphs, *, neighbours: int = NEIGHBOURS, meta: dict[str, Any] | None = None) -> PackedGraphs:
     """The nearest-neighbour graphs of ``tours``: x [N, 2], edge_attr [E, 1], y [E] 0 or 1, edges i → its neighbours.
 
     Example:
-        >>> square = Tours(np.array([4]), np.array([[0, 0], [0, 1], [1, 1], [1, 0]]), np.arange(4))
+        >>> xy = np.array([[0, 0], [0, 1], [1, 1], [1, 0]])
+        >>> square = pack_arrays(num_nodes=np.array([4]), node={"xy": xy, "tour": np.arange(4)})
         >>> graph = tour_graphs(square, neighbours=3)[0]
         >>> sorted(graph.edge_index[:, graph.y == 1].t().tolist())
         [[0, 1], [0, 3], [1, 0], [1, 2], [2, 1], [2, 3], [3, 0], [3, 2]]
     """
-    start = np.concatenate([[0], np.cumsum(tours.n)])
-    parts = [_edges(tours.xy[a:b], tours.tour[a:b], neighbours) for a, b in pairwise(start)]
+    xy, tour = (tours.columns[name].values.numpy() for name in ("xy", "tour"))
+    parts = [_edges(xy[a:b], tour[a:b], neighbours) for a, b in pairwise(tours.node_ptr.tolist())]
     return pack_arrays(
-        num_nodes=tours.n,
+        num_nodes=tours.nodes_per_graph,
         num_edges=np.array([len(label) for _, _, label in parts]),
         edge_index=np.concatenate([index for index, _, _ in parts], axis=1),
-        x=tours.xy.astype(np.float32),
+        x=xy.astype(np.float32),
         edge_attr=np.concatenate([distance for _, distance, _ in parts])[:, None],
         y=np.concatenate([label for _, _, label in parts]),
         y_level="edge",
