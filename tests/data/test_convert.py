@@ -182,7 +182,7 @@ def test_graphs_that_cannot_be_packed_are_refused_with_a_reason(graphs, error, m
 
 
 def test_an_unknown_level_is_refused():
-    with pytest.raises(OptionError, match="node, edge, graph"):
+    with pytest.raises(OptionError, match="'node', 'edge', 'graph'"):
         PackedGraphs.from_data_list(some_graphs(), y_level="molecule")
 
 

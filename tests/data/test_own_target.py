@@ -92,9 +92,9 @@ def test_complex_targets_are_refused():
 
 
 def test_an_unknown_task_or_level_is_answered_with_the_choices():
-    with pytest.raises(OptionError, match="classification, multilabel, regression"):
+    with pytest.raises(OptionError, match="'classification', 'multilabel', 'regression'"):
         labels([0, 1], "ranking")
-    with pytest.raises(OptionError, match="node, edge, graph"):
+    with pytest.raises(OptionError, match="'node', 'edge', 'graph'"):
         load_custom(table(), level="subgraph")
 
 

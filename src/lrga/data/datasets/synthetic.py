@@ -64,26 +64,22 @@ def synthetic_edges(
     wanted = int(num_nodes * edges_per_node) // 2
     generator = torch.Generator(device).manual_seed(seed)
     stubs = _Stubs(num_nodes, wanted, communities, exponent, mixing, generator)
-    keys = stubs.draw(int(wanted * SPARE) + 16, generator).unique()
-    extra, drawn = keys[:0], int(wanted * SPARE) + 16
-    worth = keys.numel() / drawn  # new edges per drawn pair; decreases as pairs between hubs run out
+    keys, worth = torch.empty(0, dtype=torch.int64, device=device), 1.0
     for _ in range(ROUNDS):
-        missing = wanted - keys.numel() - extra.numel()
-        if missing <= 0:
+        found = keys.numel()
+        if found >= wanted:
             break
-        drawn = int(missing / max(worth, 0.05) * 1.1) + 64
-        more = stubs.draw(drawn, generator).unique()
-        more = more[~torch.isin(more, keys, assume_unique=True)]
-        before = extra.numel()
-        extra = torch.cat([extra, more]).unique()
-        worth = (extra.numel() - before) / drawn
-    if (found := keys.numel() + extra.numel()) < wanted:
-        got = f"{2 * found:,} after {ROUNDS} rounds: communities of {num_nodes // communities} nodes are full"
+        # worth: new edges per drawn pair; it decreases as pairs between hubs run out.
+        drawn = int((wanted - found) * SPARE / max(worth, 0.05)) + 64
+        keys = torch.cat([keys, stubs.draw(drawn, generator)]).unique()
+        worth = (keys.numel() - found) / drawn
+    surplus = keys.numel() - wanted
+    if surplus < 0:
+        got = f"{2 * keys.numel():,} after {ROUNDS} rounds: communities of {num_nodes // communities} nodes are full"
         raise OptionError(f"{2 * wanted:,} different edges", got, "ask for fewer edges or communities")
-    if extra.numel():
-        keys = torch.cat([keys, extra])
-        del extra
-    keys = _thinned(keys, wanted, generator)
+    keep = torch.ones(keys.numel(), dtype=torch.bool, device=device)
+    keep[torch.randperm(keys.numel(), generator=generator, device=device)[:surplus]] = False
+    keys = keys[keep]
     edge_index = torch.empty(2, 2 * wanted, dtype=torch.int64, device=device)
     torch.div(keys, max(num_nodes, 1), rounding_mode="floor", out=edge_index[0, :wanted])
     torch.remainder(keys, max(num_nodes, 1), out=edge_index[1, :wanted])
@@ -188,13 +184,3 @@ class _Stubs:
 def _communities(num_nodes: int, communities: int, device: torch.device) -> Tensor:
     """Blocks of consecutive nodes, ``[N]``."""
     return torch.div(torch.arange(num_nodes, device=device) * communities, max(num_nodes, 1), rounding_mode="floor")
-
-
-def _thinned(keys: Tensor, wanted: int, generator: torch.Generator) -> Tensor:
-    """Keeps ``wanted`` random keys, so that no node is preferred."""
-    keep = torch.ones(keys.numel(), dtype=torch.bool, device=keys.device)
-    surplus = keys.numel() - wanted
-    while surplus > 0:
-        keep[torch.randint(keys.numel(), (surplus,), generator=generator, device=keys.device)] = False
-        surplus = int(keep.sum()) - wanted
-    return keys[keep] if keys.numel() > wanted else keys

@@ -82,7 +82,9 @@ def _packed(path: Path, n: np.ndarray, xy: np.ndarray, tour: np.ndarray) -> Pack
     return pack_arrays(num_nodes=n, node={"xy": xy, "tour": tour})
 
 
-def tour_graphs(tours: PackedGraphs, *, neighbours: int = NEIGHBOURS, meta: dict[str, Any] | None = None) -> PackedGraphs:
+def tour_graphs(
+    tours: PackedGraphs, *, neighbours: int = NEIGHBOURS, meta: dict[str, Any] | None = None
+) -> PackedGraphs:
     """The nearest-neighbour graphs of ``tours``: x [N, 2], edge_attr [E, 1], y [E] 0 or 1, edges i → its neighbours.
 
     Example:

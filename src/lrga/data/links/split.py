@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lrga.checks import check_count
+from lrga.checks import check_choice, check_count, check_flag
 from lrga.data.links.data import SPLITS, LinkData, LinkSplit
 from lrga.data.links.negatives import NoEdgePairs
 from lrga.errors import DataError, OptionError
@@ -48,12 +48,10 @@ def split_edges(
 
     The options are those of :func:`lrga.data.own.edge_list.load_edge_list`.
     """
-    if by is not None and by not in KINDS:
-        raise OptionError(f"split_by to be one of {', '.join(KINDS)}", repr(by), "choose one of these")
+    check_choice("split_by", by, (None, *KINDS))
     if fractions is not None:
         check_fractions(fractions)
-    if not isinstance(directed, bool):
-        raise OptionError("directed to be true or false", repr(directed), "pass a bool")
+    check_flag("directed", directed)
     check_count("seed", seed)
     if negatives is not None:
         check_count("negatives", negatives, minimum=1)

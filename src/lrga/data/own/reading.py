@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lrga.checks import check_count
+from lrga.checks import check_choice, check_count
 from lrga.data.datasets.spec import SPLITS
 from lrga.data.links.split import DEFAULT_FRACTIONS, check_fractions
 from lrga.data.own.csv_folder import read_folder
@@ -124,8 +124,7 @@ def load_custom(
         >>> data.level, data.task, data.classes, {name: len(graphs) for name, graphs in data.splits.items()}
         ('graph', 'classification', ('0', '1'), {'train': 8, 'val': 1, 'test': 1})
     """
-    if level not in (None, *LEVELS):
-        raise OptionError(f"level, one of {', '.join(LEVELS)}", repr(level), "choose one of these, or omit it")
+    check_choice("level", level, (None, *LEVELS))
     source, graphs = _name(data), read_graphs(data, level=level)
     level = graphs.columns["y"].level
     if "split" in graphs.columns and (split is not None or seed is not None):
@@ -263,8 +262,7 @@ def make_labels(graphs: PackedGraphs, task: str | None, rows: np.ndarray) -> Lab
         task: One of :data:`TASKS`, or ``None``.
         rows: [R] which rows are in a split; the others may hold anything.
     """
-    if task not in (None, *TASKS):
-        raise OptionError(f"task, one of {', '.join(TASKS)}", repr(task), "choose one of these, or omit it")
+    check_choice("task", task, (None, *TASKS))
     values, where, level = _rows(graphs, "y"), graphs.meta["y"], graphs.columns["y"].level
     kind = values.dtype.kind
     if task == "multilabel":

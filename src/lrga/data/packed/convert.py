@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
+from lrga.checks import check_choice
 from lrga.data.packed.arrays import LEVELS, pack_arrays
 from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.data.packed.segments import DTYPES, narrow
-from lrga.errors import DataError, DTypeError, OptionError, UnsupportedError
+from lrga.errors import DataError, DTypeError, UnsupportedError
 
 _SIZES = ("x", "pos", "z", "batch")  # attributes that tell the number of nodes of a graph
 
@@ -27,8 +28,7 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
         graphs: ``Data`` objects, at least one.
         y_level: ``"node"``, ``"edge"`` or ``"graph"``; by default derived from the shapes of ``y``.
     """
-    if y_level not in (None, *LEVELS):
-        raise OptionError(f"y_level, one of {', '.join(LEVELS)}", repr(y_level), "choose one, or omit it")
+    check_choice("y_level", y_level, (None, *LEVELS))
     if isinstance(graphs, Data):
         remedy = "pass [data]" if not isinstance(graphs, Batch) else "pass batch.to_data_list()"
         raise DTypeError("a list of PyG Data objects", f"one {type(graphs).__name__}", remedy)
@@ -75,16 +75,13 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
 def unpack_data_list(packed: PackedGraphs) -> list[Data]:
     """Restores the PyG graphs that were packed."""
     nodes, edges = packed.node_ptr.tolist(), packed.edge_ptr.tolist()
-    target = torch.repeat_interleave(packed.in_degree.long())
-    target -= torch.repeat_interleave(packed.node_ptr[:-1], packed.edge_ptr.diff())
-    ends = torch.stack((packed.source.to(target.dtype), target))
+    whole = packed.batch(slice(None))
+    begins = torch.repeat_interleave(packed.node_ptr[:-1], packed.edge_ptr.diff())
+    ends = whole.in_original_order((whole.edge_index - begins).t()).t()
     columns = {name: (column, column.values.to(column.dtype)) for name, column in packed.columns.items()}
-    if packed.edge_order is not None:
-        place = packed.given_edges
-        ends = torch.empty_like(ends).index_copy_(1, place, ends)
-        for name, (column, values) in columns.items():
-            if column.level == "edge":
-                columns[name] = (column, torch.empty_like(values).index_copy_(0, place, values))
+    for name, (column, values) in columns.items():
+        if column.level == "edge":
+            columns[name] = (column, whole.in_original_order(values))
     result = []
     for g in range(len(packed)):
         data = Data()

@@ -233,14 +233,6 @@ class PackedGraphs:
         """[G] on the CPU."""
         return self.host_edge_ptr.diff()
 
-    @property
-    def given_edges(self) -> Tensor:
-        """[E] the index of each edge in the original order of all edges."""
-        edges = torch.arange(self.num_edges, device=self.device)
-        if self.edge_order is None:
-            return edges
-        return self.edge_order + torch.repeat_interleave(self.edge_ptr[:-1], self.edge_ptr.diff())
-
     def attribute(self, name: str, rows: Mapping[str, Rows] | None = None) -> Tensor | None:
         """An attribute in the order of the packed nodes, edges or graphs; ``None`` if it does not exist.
 
