@@ -31,7 +31,7 @@ def test_the_list_shows_every_set_and_fits_the_terminal(run, monkeypatch, column
     output = run("ls")
     for word in (*dataset_specs(), "10,000/2,000/2,000", "118.9", "6,079", "140/500/1,000", "10,556", "2,135,822"):
         assert word in output
-    for word in ("generated", "downloaded", "MIT", "CC BY-NC 4.0", "not built", "MiB*"):
+    for word in ("generated", "downloaded", "MIT", "CC BY-NC 4.0", "not built", "MB*"):
         assert word in output
     own = [line for line in output.splitlines() if not line.startswith("Data root")]
     assert max(map(len, own)) <= columns
@@ -109,7 +109,7 @@ def test_one_damaged_manifest_does_not_hide_the_other_sets(run, tmp_path):
     (folder / "manifest.json").write_text("null")
     lines = {line.split()[0]: line for line in run("ls").splitlines() if line.strip()}
     assert lines["CLUSTER"].rstrip().endswith("damaged")
-    assert lines["PATTERN"].rstrip().endswith("MiB*")
+    assert lines["PATTERN"].rstrip().endswith("MB*")
     assert lines["ZINC"].rstrip().endswith("not built")
     assert str(folder) in lines["Damaged:"]
     row = next(row for row in json.loads(run("ls", "--json")) if row["name"] == "CLUSTER")

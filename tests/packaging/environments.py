@@ -37,7 +37,7 @@ STATEMENTS = {
     "metis": "import torch; from lrga.distributed.partition import Partition; "
     "Partition.metis(torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), 4, 2)",
     "onnx": "import onnx, onnxruntime, onnxscript",
-    "plot": "from lrga.explain.style import require_matplotlib; require_matplotlib()",
+    "plot": "from lrga.explain.style import save_figure; save_figure('a.svg', lambda figure: None, width=1, height=1)",
     "report": "from lrga.explain.html import plotly_bundle; plotly_bundle()",
     "tensorboard": "from lrga.training.callbacks.tensorboard import TensorBoardLog; TensorBoardLog(); "
     "from torch.utils.tensorboard import SummaryWriter",

@@ -46,6 +46,6 @@ def test_without_matplotlib_the_demo_has_no_picture(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("cores", "load", "free"), [(2, 0.1, 2), (2, 1.2, 1), (2, 9.0, 1), (64, 3.0, 4), (4, 1.0, 3)])
 def test_threads_are_the_cores_that_nobody_uses(cores, load, free, monkeypatch):
-    monkeypatch.setattr("lrga.report.demo.default_workers", lambda: cores)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(cores), raising=False)
     monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
     assert free_cores() == free

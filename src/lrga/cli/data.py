@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from lrga.cli import options as o
+from lrga.io.limits import show_bytes
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -96,7 +97,7 @@ def show_info(name: Name, data_root: Root = None, as_json: o.AsJson = False) -> 
     built = []
     for variant in facts["variants"]:
         unusable = "unfinished" if variant["problem"] is None else "damaged"
-        state = _mebibytes(variant["bytes"]) if variant["complete"] else unusable
+        state = show_bytes(variant["bytes"]) if variant["complete"] else unusable
         built.append(f"{variant['folder']} ({state})")
     rows = [
         ("name", facts["name"]),
@@ -171,7 +172,7 @@ def build(
     if report["note"] and graph is not None:
         console.print(f"[yellow]note[/]: {report['note']}", soft_wrap=True)
     console.print(f"licence: {report['terms']}", soft_wrap=True)
-    console.print(f"{report['name']}: {_mebibytes(report['bytes'])} in {report['folder']}", soft_wrap=True)
+    console.print(f"{report['name']}: {show_bytes(report['bytes'])} in {report['folder']}", soft_wrap=True)
 
 
 @app.command("verify")
@@ -200,9 +201,5 @@ def _on_disk(row: dict[str, Any]) -> str:
     if row["damaged"]:
         return "damaged"
     if row["built"]:
-        return _mebibytes(row["bytes"]) + ("" if row["full"] else "*")
+        return show_bytes(row["bytes"]) + ("" if row["full"] else "*")
     return "unfinished" if row["variants"] else "not built"
-
-
-def _mebibytes(count: int) -> str:
-    return f"{count / 2**20:,.1f} MiB"

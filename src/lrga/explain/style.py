@@ -68,11 +68,6 @@ def plain(text: str) -> str:
     return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", " ", text).replace("$", r"\$")
 
 
-def require_matplotlib() -> Any:
-    """Matplotlib's figure class, which works without a display."""
-    return optional_module("matplotlib.figure", "to draw pictures", "plot").Figure
-
-
 def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, height: float) -> Path:
     """Calls ``draw`` on a figure of this size in inches and writes it atomically, in the format of the extension."""
     path = Path(path)
@@ -84,7 +79,7 @@ def save_figure(path: str | Path, draw: Callable[[Any], None], *, width: float, 
     if kind == "png" and height > TALLEST_PNG:
         got = f"{height:.0f} inches"
         raise OptionError(f"a PNG of at most {TALLEST_PNG} inches in height", got, f"write {path.stem}.pdf")
-    figure_class = require_matplotlib()
+    figure_class = optional_module("matplotlib.figure", "to draw pictures", "plot").Figure  # needs no display
     import matplotlib as mpl
 
     content = io.BytesIO()

@@ -76,14 +76,8 @@ def run_demo(
         return table, None
 
 
-def default_workers() -> int:
-    """Number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def free_cores(most: int = MOST_THREADS) -> int:
     """Number of idle cores, at least one: threads that wait for each other are slow on a busy machine."""
-    cores = min(default_workers(), most)
-    if not hasattr(os, "getloadavg"):
-        return cores
-    return max(1, min(cores, round(default_workers() - os.getloadavg()[0])))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    idle = round(cores - os.getloadavg()[0]) if hasattr(os, "getloadavg") else cores
+    return max(1, min(cores, idle, most))

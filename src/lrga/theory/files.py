@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrga.errors import DataError, DataMissingError, DTypeError, LRGAError, OptionError, optional_module
+from lrga.errors import DataError, DataMissingError, LRGAError, OptionError, optional_module
 from lrga.io.limits import read_bytes
 from lrga.theory.labelled import AUTO, LabelledGraph, as_graph, graph_from_arcs
 
@@ -114,7 +114,7 @@ def parse_edge_list(
         pairs[:, 0],
         pairs[:, 1],
         len(index),
-        edge_labels=[_integer(label, f"the edges of {name}") for label in labels] if wanted else None,
+        edge_labels=labels if wanted else None,
         both_ways=not directed,
     )
 
@@ -146,18 +146,6 @@ def _is_header(first: list[str], edges: list[list[str]], name: str) -> bool:
         raise DataError(expected, got, "reorder the columns")
     words_above = len(first) > 1 and not any(map(_NUMBER.fullmatch, first[:2]))
     return words_above and bool(nodes) and all(map(_NUMBER.fullmatch, nodes))
-
-
-def _integer(word: str, where: str) -> int:
-    try:
-        return int(word)
-    except ValueError as error:
-        raise DTypeError(
-            f"integer labels on {where}",
-            repr(word),
-            "number the distinct labels first (the same way in all graphs), or leave them out (--edge-label none, "
-            "--node-label none; in Python edge_attribute=None, node_attribute=None)",
-        ) from error
 
 
 FORMATS: dict[str, tuple[str, ...]] = {

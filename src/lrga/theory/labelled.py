@@ -8,6 +8,7 @@ import itertools
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,13 +149,16 @@ def integer_labels(values: Any, rows: int, what: str) -> Array:
         raise ShapeError(f"{what} as one integer per row", str(error), "give rows of equal length") from error
     if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.rint(array)).all():  # or an empty list
         array = array.astype(np.int64)
+    if array.dtype.kind == "U":  # from a file
+        with suppress(ValueError):
+            array = array.astype(np.int64)
     if array.dtype.kind not in "biu":
         example = array.reshape(-1)[:3].tolist()
         raise DTypeError(
             f"integer {what}",
             f"{array.dtype} such as {example}",
             "number the distinct labels first (the same way in all graphs), or leave them out "
-            "(node_attribute=None, edge_attribute=None)",
+            "(node_attribute=None, edge_attribute=None; on the command line --node-label none, --edge-label none)",
         )
     if array.ndim == 1:
         array = array[:, None]
