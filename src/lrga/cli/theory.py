@@ -59,18 +59,15 @@ def theory(
 
 
 def _print(report: dict[str, Any], output: Path) -> None:
-    from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
-    console = Console(highlight=False)
+    from lrga.cli.printing import facts_table, stdout
+
+    console = stdout()
     for row in report["statements"]:
         mark = "[green]holds[/]" if row["holds"] else "[bold red]FAILS[/]"
         console.print(f"[bold]{row['place']}[/] ({row['key']}) {mark}, {row['seconds']:.1f} s")
-        lines = Table.grid(padding=(0, 1, 0, 2))
-        lines.add_row("claim", escape(row["claim"]))
-        lines.add_row("measured", escape(row["figure"]))
-        console.print(lines)
+        console.print(facts_table({"  claim": row["claim"], "  measured": row["figure"]}))
     plots = [row["plot"] for row in report["statements"] if row["plot"]]
     if report["plots_skipped"]:
         console.print(f"No plots: {escape(report['plots_skipped'])}")
