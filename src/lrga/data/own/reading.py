@@ -151,6 +151,7 @@ def load_custom(
     if split_level == "graph" and level != "graph" and not known.all():
         columns["mask"] = Column.of(level, torch.from_numpy(known))
     target_names = tuple(graphs.meta.get("target_names", ()))
+    named = len(target_names) > 1 and target_names != tuple(map(str, range(len(target_names))))  # not y:0, y:1, …
     graphs = replace(graphs, columns=columns, meta=names)
     chosen = {name: code == number for number, name in enumerate(SPLITS)}
     if split_level == "graph":
@@ -168,7 +169,7 @@ def load_custom(
         node_types=node_types,
         edge_features=edge_features,
         edge_types=edge_types,
-        target_names=target_names if len(target_names) > 1 else None,
+        target_names=target_names if named else None,
         notes=tuple(notes),
         **{key: tuple(own) for key, own in names.items()},
     )
