@@ -26,7 +26,7 @@ SHORTENED: dict[str, dict[str, Any]] = {
     "ogbl-ddi": {"max_epochs": 250},
     "CLUSTER": {"max_epochs": 60},
     "PATTERN": {"max_epochs": 100},
-    "ZINC": {"max_epochs": 400, "warmup_epochs": 10.0},
+    "ZINC": {"max_epochs": 120, "warmup_epochs": 5.0},
     "CIFAR10": {"max_epochs": 50, "batch_size": 64},
     "MNIST": {"max_epochs": 40, "batch_size": 64},
     "TSP": {"max_epochs": 60},
