@@ -27,7 +27,7 @@ def test_every_data_set_has_a_row_with_and_one_without_lrga_beside_the_papers_be
     assert best["ogbl-ddi"] == pytest.approx(0.623, rel=0.005)
     assert best["Cora"] is None
     zinc = next(cell for cell in study.cells if cell.config.data.name == "ZINC")
-    assert zinc.config.optimizer.max_epochs == 400
+    assert zinc.config.optimizer.max_epochs == 120
 
 
 def test_the_table_sets_networks_beside_the_best_published_ones():
