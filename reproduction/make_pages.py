@@ -184,25 +184,29 @@ def pairs(command: list[str], page: Path, *, draw: bool) -> str:
                 panel = found.setdefault(f"{row['dataset']}, {row['metric']}", [])
                 panel.append((f"{row['model']}, {row['budget']}", row["mean"], other["mean"]))
 
+    names = list(dict.fromkeys(network for panel in found.values() for network, _, _ in panel))
+
     def fill(figure: Any) -> None:
-        axes = figure.subplots(1, len(found), squeeze=False)[0]
-        for number, (ax, (name, networks)) in enumerate(zip(axes, found.items(), strict=True)):
-            for height, (_, without, with_lrga) in enumerate(networks):
+        axes = figure.subplots(-(-len(found) // 3), 3, sharey=True, squeeze=False).ravel()
+        for ax in axes[len(found) :]:
+            ax.axis("off")
+        for ax, (name, networks) in zip(axes, found.items(), strict=False):
+            for network, without, with_lrga in networks:
+                height = names.index(network)
                 ax.plot([without, with_lrga], [height, height], color="#bbbbbb", linewidth=2.5, zorder=1)
                 ax.scatter([without], [height], color="#777777", zorder=2, label="without LRGA")
                 ax.scatter([with_lrga], [height], color=COLOURS[0], zorder=3, label="with LRGA")
-            ax.set_yticks(range(len(networks)), [network for network, _, _ in networks])
-            ax.set_ylim(len(networks) - 0.5, -0.5)
+            ax.set_yticks(range(len(names)), names)
+            ax.set_ylim(len(names) - 0.5, -0.5)
+            ax.locator_params(axis="x", nbins=5)
             dataset, metric = name.split(", ", maxsplit=1)
             ax.set_title(dataset)
-            ax.set_xlabel(f"test {metric}{', lower is better' if 'MAE' in metric else ''}")
-            if number == len(found) - 1:
-                handles, labels = ax.get_legend_handles_labels()
-                figure.legend(handles[:2], labels[:2], loc="outside upper center", ncols=2)
+            ax.set_xlabel(f"{metric}{' (lower is better)' if 'MAE' in metric else ''}")
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles[:2], labels[:2], loc="outside upper center", ncols=2)
 
     if draw:
-        most = max(len(networks) for networks in found.values())
-        save_figure(target, fill, width=9.0, height=1.5 + 0.28 * most)
+        save_figure(target, fill, width=9.0, height=0.4 + -(-len(found) // 3) * (0.8 + 0.26 * len(names)))
     digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
     return linked("Results without and with LRGA", target, page, f"{len(rows)} cells, sha256 {digest[:16]}")
 
