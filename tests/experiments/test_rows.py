@@ -39,6 +39,16 @@ def test_cells_of_one_name_are_told_apart_by_their_options(make_record):
     ]
 
 
+def test_two_presets_with_published_numbers_are_told_apart(make_record):
+    runs = make_record("a"), make_record("b", preset="2020"), make_record("c", lrga=False)
+    labels = [(row.cell.labels["model"], row.cell.published is not None) for row in rows_of(*runs)]
+    assert labels == [
+        ("GCN 100K", True),
+        ("LRGA + GCN 100K (preset 2020)", True),
+        ("LRGA + GCN 100K (preset 2022)", True),
+    ]
+
+
 def test_another_width_has_no_published_number(make_record):
     (cell,) = rows_of(make_record(hidden=7))
     assert cell.cell.published is None

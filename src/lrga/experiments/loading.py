@@ -271,9 +271,15 @@ def grouped_rows(runs: Iterable[Run], reference: Reference | None = None) -> lis
         labels = {"dataset": members[0].config.data.name, "model": label}
         seeds = list(dict.fromkeys(run.record.seed for run in members))
         cell = cell_beside(reference, labels=labels, config=members[0].config, seeds=seeds)
-        if cell.published is not None and not cell.deviations():  # the network of the protocol needs no further label
-            cell = replace(cell, labels={**labels, "model": label.partition(" (")[0]})
         rows.append(Row(cell=cell, outcomes=tuple(map(_outcome, members))))
+    usual = {
+        place: {**row.cell.labels, "model": row.cell.labels["model"].partition(" (")[0]}
+        for place, row in enumerate(rows)
+        if row.cell.published is not None and not row.cell.deviations()
+    }
+    for place, labels in usual.items():  # the network of the protocol needs no further label, if there is one protocol
+        if list(usual.values()).count(labels) == 1:
+            rows[place] = replace(rows[place], cell=replace(rows[place].cell, labels=labels))
     return rows
 
 
