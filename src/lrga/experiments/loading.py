@@ -273,13 +273,13 @@ def grouped_rows(runs: Iterable[Run], reference: Reference | None = None) -> lis
         cell = cell_beside(reference, labels=labels, config=members[0].config, seeds=seeds)
         rows.append(Row(cell=cell, outcomes=tuple(map(_outcome, members))))
     usual = {
-        place: {**row.cell.labels, "model": row.cell.labels["model"].partition(" (")[0]}
-        for place, row in enumerate(rows)
+        number: {**row.cell.labels, "model": row.cell.labels["model"].partition(" (")[0]}
+        for number, row in enumerate(rows)
         if row.cell.published is not None and not row.cell.deviations()
     }
-    for place, labels in usual.items():  # the network of the protocol needs no further label, if there is one protocol
+    for number, labels in usual.items():  # the network of the protocol needs no further label, if there is one protocol
         if list(usual.values()).count(labels) == 1:
-            rows[place] = replace(rows[place], cell=replace(rows[place].cell, labels=labels))
+            rows[number] = replace(rows[number], cell=replace(rows[number].cell, labels=labels))
     return rows
 
 
