@@ -2,9 +2,9 @@
 
 A part between ``<!-- begin COMMAND -->`` and ``<!-- end -->`` holds the output of that command.
 A word before the command selects another layout of its JSON table: ``grid`` has one column per data set,
-``best`` compares our networks with the best published ones, ``pairs`` plots each network without and with LRGA. For
-``pairs`` and ``lrga plot`` the part is the figure, with checksums of its sources and of its file. The
-tables are also written as CSV next to the pages.
+``best`` compares our networks with the best published ones, ``pairs`` plots each network without and with LRGA,
+``variants`` plots and lists each network with each variant. A figure is followed by checksums of its sources and of
+its file. The tables are also written as CSV next to the pages.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from typing import Any
 from lrga.cli.main import app
 from lrga.errors import DataError
 from lrga.experiments.loading import load_runs
-from lrga.explain.style import COLOURS, save_figure
+from lrga.explain.style import COLOURS, MARKERS, colour, save_figure
 from reproduction.past_the_paper import BEST_PUBLISHED
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,7 +47,8 @@ CSV = {
     }.items()
 }
 _PART = re.compile(
-    r"(<!-- begin (?P<form>grid |best |pairs )?(?P<command>lrga [^\n]*?) -->\n)(?P<content>.*?)(<!-- end -->)",
+    r"(<!-- begin (?P<form>grid |best |pairs |variants )?(?P<command>lrga [^\n]*?) -->\n)"
+    r"(?P<content>.*?)(<!-- end -->)",
     re.DOTALL,
 )
 
@@ -63,6 +64,8 @@ def refreshed(text: str, page: Path, *, draw: bool) -> str:
             content = best(json.loads(printed(command))["rows"])
         elif found["form"] == "pairs ":
             content = pairs(command, page, draw=draw)
+        elif found["form"] == "variants ":
+            content = variants(command, page, draw=draw)
         else:
             content = picture(command, page, draw=draw) if command[0] == "plot" else printed(command)
         return f"{found[1]}\n{content.strip()}\n\n{found[5]}"
@@ -209,6 +212,54 @@ def pairs(command: list[str], page: Path, *, draw: bool) -> str:
         save_figure(target, fill, width=9.0, height=0.4 + -(-len(found) // 3) * (0.8 + 0.26 * len(names)))
     digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
     return linked("Results without and with LRGA", target, page, f"{len(rows)} cells, sha256 {digest[:16]}")
+
+
+def variants(command: list[str], page: Path, *, draw: bool) -> str:
+    """A figure with one panel per data set, one line per network and one colour per variant; below it, a table."""
+    place = command.index("-o")
+    target = ROOT / command[place + 1]
+    table = json.loads(printed(command[:place]))
+    lines = ["| data set | network | variant | test | n | best epoch | train |", "|---|---|---|---:|---:|---:|---:|"]
+    panels: dict[str, list[tuple[str, str, float, float]]] = {}
+    for row in (row for row in table["rows"] if row["mean"] is not None):
+        labels, digits = row["labels"], 3 if row["mean"] < 1 else 2
+        network, best_epoch = (
+            f"{labels['model']}, {labels.get('budget', '')}".rstrip(", "),
+            row["best_validation_epoch"],
+        )
+        found = {labels.get("variant", "last epoch"): row}
+        if "variant" not in labels:
+            found["epoch of the best validation result"] = best_epoch
+        points = panels.setdefault(f"{row['dataset']}: {row['metric']}", [])
+        points += [(network, variant, one["mean"], one["std"] or 0.0) for variant, one in found.items()]
+        spread = "" if row["std"] is None else f" ± {row['std']:.{digits}f}"
+        values = f"{row['mean']:.{digits}f}{spread} | {row['n']} | {best_epoch['mean']:.{digits}f}"
+        first = f"| {row['dataset']} | {network} | {labels.get('variant', 'last epoch')} "
+        lines.append(f"{first}| {values} | {row['train']:.{digits}f} |")
+    names = list(dict.fromkeys(variant for points in panels.values() for _, variant, _, _ in points))
+    networks = {panel: list(dict.fromkeys(point[0] for point in points)) for panel, points in panels.items()}
+
+    def fill(figure: Any) -> None:
+        heights = [len(lines) + 1.5 for lines in networks.values()]
+        axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+        seen = {}
+        for ax, (panel, points) in zip(axes, panels.items(), strict=True):
+            for network, variant, mean, std in points:
+                height, number = networks[panel].index(network), names.index(variant)
+                style = {"color": colour(number), "marker": MARKERS[number % len(MARKERS)], "linestyle": "none"}
+                seen[variant] = ax.errorbar(mean, height, xerr=std, **style)
+            ax.set_yticks(range(len(networks[panel])), networks[panel])
+            ax.set_ylim(len(networks[panel]) - 0.5, -0.5)
+            ax.set_title(f"{panel}{', lower is better' if 'MAE' in panel else ''}")
+        handles = [seen[name] for name in names]
+        figure.legend(handles, names, loc="outside upper center", ncols=min(3, len(names)))
+
+    if draw:
+        height = 0.5 + 0.2 * -(-len(names) // 3) + sum(0.65 + 0.24 * len(found) for found in networks.values())
+        save_figure(target, fill, width=7.5, height=height)
+    source = hashlib.sha256(json.dumps(panels).encode()).hexdigest()
+    figure = linked(table["title"], target, page, f"{len(lines) - 2} cells, sha256 {source[:16]}")
+    return "\n".join([figure, "", "<details markdown>", "<summary>Table</summary>", "", *lines, "", "</details>"])
 
 
 def contents(*, draw: bool) -> dict[Path, str]:

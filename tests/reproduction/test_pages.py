@@ -66,7 +66,7 @@ def test_numbers_in_the_findings_are_in_the_tables():
 
 
 def test_pictures_are_small():
-    for name in ("learning-curves", "rank", "pairs"):
+    for name in ("learning-curves", "rank", "pairs", "ablation-heads", "ablation-epochs"):
         assert 5_000 < (ROOT / "docs" / "images" / f"{name}.svg").stat().st_size < 400_000
 
 
