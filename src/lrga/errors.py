@@ -94,7 +94,7 @@ class CheckpointError(LRGAError, RuntimeError):
 
 
 class UntrustedCodeError(LRGAError, RuntimeError):
-    """A file names code that would run, but the user has not said that the file is trusted."""
+    """A file names a Python module whose import the user has not allowed."""
 
 
 class FolderInUseError(CheckpointError):

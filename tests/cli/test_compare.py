@@ -15,7 +15,7 @@ def test_both_networks_stand_in_one_table_and_the_second_time_nothing_is_trained
     lines = first.stdout.splitlines()
     assert max(map(len, lines)) <= 100
     assert any(line.startswith("CLUSTER   LRGA + GCN") for line in lines)
-    assert "fresh draw" in " ".join(first.stdout.split())
+    assert "new sample" in " ".join(first.stdout.split())
     again = runner.invoke(app, ["compare", "cluster", *TINY, *places])
     assert again.stdout == first.stdout
     assert again.stderr.count("already finished, skipped") == 2

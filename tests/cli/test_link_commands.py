@@ -100,7 +100,7 @@ def test_campaigns_on_edge_lists_are_split_as_asked(edges):
 
 def test_plans_and_mistakes(edges):
     plan = call("train", "ogbl-ddi", "--dry-run", "--data-root", "data", "--device", "cpu").stdout
-    for word in ("1,576,081", "no_edge", "not known in the test", "without skip", "17 of 65,536 edges"):
+    for word in ("1,576,081", "no_edge", "not used in the test", "without skip", "17 per epoch, of 65,536 edges"):
         assert word in " ".join(plan.split())
     linear = ("--dry-run", "--set", "linear_layers=true", "--device", "cpu")  # layers that do not read their input
     for command in ("train", "compare"):

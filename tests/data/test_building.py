@@ -76,7 +76,7 @@ def test_a_finished_set_has_its_files_and_a_manifest_and_nothing_else(plan):
     assert plan.finished() == manifest
     assert manifest.recipe == {"version": CLUSTER.recipe_version, "options": {"seed": 5, "sizes": [6, 2, 3]}}
     assert manifest.notes["statistics"]["val"]["graphs"] == 2
-    assert "fresh draw" in manifest.notes["note"]
+    assert "new sample" in manifest.notes["note"]
     value = json.loads((plan.folder / MANIFEST_FILE).read_text())
     assert value["files"]["val.safetensors"]["size"] == (plan.folder / "val.safetensors").stat().st_size
     assert len(value["files"]["val.safetensors"]["sha256"]) == 64

@@ -61,8 +61,8 @@ def test_the_sets_of_the_benchmark_cite_it(name):
 
 
 @pytest.mark.parametrize("name", ["PATTERN", "CLUSTER"])
-def test_a_generated_set_says_that_it_is_a_fresh_draw(name):
-    assert "fresh draw of the same distribution" in spec_of(name).note
+def test_a_generated_set_says_that_it_is_a_new_sample(name):
+    assert "new sample from the same distribution" in spec_of(name).note
 
 
 def test_the_sets_of_table_2_predict_links():

@@ -153,7 +153,7 @@ def few_prepared(folder: Path, counts: dict[str, int]) -> Path:
     return folder
 
 
-def test_the_prepared_tours_are_read_and_said_to_be_a_fresh_draw(tmp_path):
+def test_the_prepared_tours_are_read_and_said_to_be_a_new_sample(tmp_path):
     source = few_prepared(tmp_path / "prepared", {"train": 35, "val": 20, "test": 40})
     graphs = load("TSP", tmp_path, source=source, sizes=(35, 20, 30))
     assert [len(graphs[split]) for split in SPLITS] == [35, 20, 30]
@@ -163,7 +163,7 @@ def test_the_prepared_tours_are_read_and_said_to_be_a_fresh_draw(tmp_path):
     assert int(test.y.sum()) == pytest.approx(2 * test.num_nodes, rel=0.002)
     assert 50 <= int(test.nodes_per_graph.min()) <= int(test.nodes_per_graph.max()) <= 500
     (built,) = built_sets("TSP", tmp_path)
-    assert "fresh draw" in built.manifest.notes["note"]
+    assert "new sample" in built.manifest.notes["note"]
 
 
 def test_a_source_without_tours_is_told_which_files_belong_there(tmp_path):

@@ -33,7 +33,7 @@ def test_random_features_stand_beside_table_3_and_other_shapes_beside_nothing():
 
 def test_a_given_width_is_named_in_place_of_the_budget():
     study = comparison("ZINC", hidden=64)
-    assert study.title.endswith("both 64 wide")
+    assert study.title.endswith("both of width 64")
     assert [set(cell.labels) for cell in study.cells] == [{"dataset", "model"}] * 2
 
 
@@ -57,7 +57,7 @@ def test_compare_trains_both_and_says_what_lrga_adds(tiny, tmp_path):
     change = table.rows[1].spread().mean - table.rows[0].spread().mean
     assert table.notes[0].startswith(f"With LRGA, weighted accuracy (%) changes by {change:+.2f} (95 % CI ")
     assert table.notes[0].endswith(("2 pairs of seeds): better.", "pairs of seeds): no clear difference.", "worse."))
-    assert any("fresh draw" in note for note in table.notes)
+    assert any("new sample" in note for note in table.notes)
 
 
 def test_own_graphs_are_compared_at_a_budget_of_parameters(tmp_path):

@@ -50,7 +50,7 @@ def test_the_record_says_how_the_data_were_made(made):
     _, _, record = made
     assert record.data["graphs"] == {"train": 8, "val": 4, "test": 4}
     assert record.data["recipe"]["options"] == {"seed": 41, "sizes": [8, 4, 4]}
-    assert "fresh draw" in record.data["note"]
+    assert "new sample" in record.data["note"]
     assert set(record.data["files"]) == {"train.safetensors", "val.safetensors", "test.safetensors"}
     assert len(record.data["sha256"]) == 64
 

@@ -159,9 +159,9 @@ def pending(cell):
     return [Outcome(name=f"r{c.run.seed}", config=c, status="pending") for c in cell.runs()]
 
 
-def test_a_regenerated_set_is_said_to_be_a_fresh_draw():
+def test_a_regenerated_set_is_said_to_be_a_new_sample():
     notes = general_notes([table1("PATTERN"), table1("CLUSTER"), table1("CLUSTER", lrga=False), table1("ZINC")], [])
-    fresh = [note for note in notes if "fresh draw" in note]
+    fresh = [note for note in notes if "new sample" in note]
     assert fresh == [f"{name}: {spec_of(name).note}" for name in ("PATTERN", "CLUSTER")]
 
 

@@ -17,7 +17,7 @@ EPOCH = {
 }  # fmt: skip
 
 
-def write(folder, seed, test, *, dataset="CLUSTER", note="a fresh draw", status="finished", **options):
+def write(folder, seed, test, *, dataset="CLUSTER", note="a new sample", status="finished", **options):
     config = paper_config(dataset, "gcn", seed=seed, **options)
     epoch = EPOCH | {"test_metric": test}
     write_record(

@@ -151,5 +151,5 @@ def test_a_matrix_of_edges_is_checked():
     gnn, x = LinkGNN(D, 3, 1), torch.randn(N, D)
     with pytest.raises(ShapeError, match=r"\[6, 6\].*\[2, 5\].*long"):
         gnn(x, EDGES.float())
-    with pytest.raises(OptionError, match="edge_weight beside it"):  # it was ignored
+    with pytest.raises(OptionError, match="edge weights as entries"):  # it was ignored
         gnn(x, torch.zeros(N, N), torch.ones(5))

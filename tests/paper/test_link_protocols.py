@@ -81,7 +81,7 @@ def test_a_campaign_leaves_one_record_per_run_and_resumes(tmp_path):
     table = table_of(study.title, study.cells, again)
     assert table.rows[1].spread().mean == pytest.approx(sum(o.record.test for o in again[2:]) / 2)
     notes = " ".join(table.notes)
-    assert "validation edges known in the test, predictor hadamard, negatives no_edge" in notes
+    assert "validation edges used in the test, predictor hadamard, negatives no_edge" in notes
     assert "not the published" not in notes
     note = "not the published set: nodes 60 (published 4,267)"
     other = [replace(o, record=replace(o.record, data=o.record.data | {"note": note})) for o in again]

@@ -23,7 +23,7 @@ def test_an_experiment_runs_and_stands_beside_the_paper(experiment, filters, tin
         if row["published"] is not None:
             assert row["difference"] == row["mean"] - row["published"]["mean"]
     assert any(note.startswith("Not the published protocol") for note in table.notes)
-    assert any("fresh draw" in note for note in table.notes)
+    assert any("new sample" in note for note in table.notes)
 
 
 def test_without_options_it_is_the_papers_protocol():

@@ -38,7 +38,7 @@ def bench(
     console.print(
         f"{result.device}, {result.threads} threads; width {result.width}, rank {result.rank}, float32", markup=False
     )
-    console.print(f"Our values are within {result.error:.0e} of the O(n²) definition in float64.\n", markup=False)
+    console.print(f"lrga's values are within {result.error:.0e} of the O(n²) definition in float64.\n", markup=False)
     for case in dict.fromkeys(row.case for row in result.rows):
         labels, entries = [], []
         for row in (r for r in result.rows if r.case == case):
@@ -47,9 +47,10 @@ def bench(
             alone = "" if row.alone is None else f"{row.alone:.0e}"
             labels.append({"method": row.method})
             entries.append([*(shown if row.skipped is None else ["–", row.skipped, "", ""]), alone])
-        console.print(Sheet.of(case, labels, ("forward ms", "both ms", "kept MB", "× ours", "alone"), entries))
+        columns = ("fwd ms", "fwd + bwd ms", "saved MB", "time / lrga", "batch effect")
+        console.print(Sheet.of(case, labels, columns, entries))
         console.print()
     console.print(
-        "both: forward + backward. kept: memory between the passes. alone: difference between the smallest "
-        "graph's result in the batch and alone; if it is larger than rounding, the result depends on the batch."
+        "saved MB: memory saved for the backward pass. batch effect: difference between the results of the smallest "
+        "graph in the batch and by itself; if it exceeds rounding errors, the result depends on the batch."
     )

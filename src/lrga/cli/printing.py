@@ -119,7 +119,7 @@ def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
         kind = f"link prediction, {task['negatives']} negatives, metric {task['metric']} at the best validation epoch"
         extra = {
             "predictor": f"{network['predictor']}, {network['predictor_layers']} linear maps",
-            "validation edges": "known in the test" if link["validation_edges"] else "not known in the test",
+            "validation edges": "used in the test" if link["validation_edges"] else "not used in the test",
         }
     else:
         kind = f"{task['level']} {task['kind']}, loss {task['loss']}, metric {METRICS[task['metric']].name}"
@@ -127,7 +127,7 @@ def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
         norm = {"batch": "BatchNorm", "layer": "LayerNorm", "rms": "RMSNorm"}[network["norm"]]
         norm = renewed if schedule["recalibrate_norm"] else norm if network["batch_norm"] else "none"
         extra = {"normalisation": norm}
-    batches = f"{plan['batches_per_epoch']:,} of {schedule['batch_size']:,} {batched} in an epoch"
+    batches = f"{plan['batches_per_epoch']:,} per epoch, of {schedule['batch_size']:,} {batched}"
     return {
         "data": f"{data['name']}: {sizes} {counted}" + ("" if data["built"] else " (to be built first)"),
         "task": kind,
@@ -148,8 +148,8 @@ def _schedule_words(schedule: dict[str, Any]) -> str:
     optimizer = f"{name}, lr {schedule['lr']:g}"
     if schedule["schedule"] == "plateau":
         return (
-            f"{optimizer} times {schedule['lr_factor']:g} after {schedule['patience']} epochs without a better "
-            f"validation loss, until below {schedule['min_lr']:g} or {schedule['max_epochs']} epochs{more}"
+            f"{optimizer}, multiplied by {schedule['lr_factor']:g} after {schedule['patience']} epochs without a lower "
+            f"validation loss; ends below {schedule['min_lr']:g} or after {schedule['max_epochs']} epochs{more}"
         )
     warmup = f", {schedule['warmup_epochs']:g} epochs of warm-up" if schedule["warmup_epochs"] else ""
     return f"{optimizer}, {schedule['schedule'].replace('_', ' ')}{warmup}, {schedule['max_epochs']} epochs{more}"

@@ -207,7 +207,7 @@ def differences(
 
 @app.command()
 def preset(form: Form = "text", markdown: Markdown = False, as_json: AsJson = False) -> None:
-    """List the layers and wiring of each network in the preset ``paper``, with reasons.
+    """List the layers and wiring of each network in the preset paper, with reasons.
 
     Example: [bold]lrga reproduce preset[/]
     """

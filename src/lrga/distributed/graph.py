@@ -134,7 +134,7 @@ class GraphPart:
 
     def _take(self, values: Tensor, chosen: Tensor, rows: int, what: str) -> Tensor:
         if values.size(0) != rows:
-            remedy = "pass the values of all; this rank's rows are selected"
+            remedy = "pass the values of the whole graph; this rank's rows are selected"
             raise ShapeError(f"one row for each of the {rows} {what}", f"{values.size(0)} rows", remedy)
         return values.index_select(0, chosen.to(values.device)).to(self.device)
 

@@ -132,7 +132,7 @@ class Partition:
         return torch.empty_like(self.order).index_copy(0, self.order, torch.arange(self.num_nodes))
 
     def places(self, nodes: Tensor) -> Tensor:
-        """:attr:`place` of some nodes."""
+        """Positions of ``nodes`` when the nodes are sorted by part."""
         return nodes if self.place is None else self.place.to(nodes.device).index_select(0, nodes)
 
     def owner_of_places(self, places: Tensor) -> Tensor:

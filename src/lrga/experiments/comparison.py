@@ -47,7 +47,7 @@ def comparison(
         cells.append(cell_beside(reference, labels=labels, config=config, seeds=SEEDS if seeds is None else seeds))
     title = f"{model_label(cells[0].config)} on {cells[0].config.data.name}, with and without LRGA"
     if options.get("hidden") is not None:
-        title += f", both {options['hidden']} wide"
+        title += f", both of width {options['hidden']}"
     return Study(title=title, cells=tuple(cells), data=data)
 
 

@@ -10,6 +10,8 @@ from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED
 from lrga.experiments.sheet import value_text
 from lrga.training.problems.protocols import benchmark_schedule
 
+LAST, BEST = "the last epoch", "the epoch with the best validation result"
+
 # Graphs that were read like published files but have another origin, by their checksum.
 REBUILT = {
     "529fb45c08f729d4921f1bbe9a5f416ea4222f073d61d59147fdc224227cf500": (
@@ -44,9 +46,8 @@ def _how(cells: Sequence[Cell]) -> str:
     if recalibrated != "0":
         parts.append(f"BatchNorm statistics re-estimated over {recalibrated} batches before each evaluation")
     reported = {cell.config.reported for cell in cells}
-    mixed = "Last (best validation on one graph)"
-    epoch = {"last": "Last", "best": "Best validation"}[reported.pop()] if len(reported) == 1 else mixed
-    return f"{epoch} epoch's model, mean ± std (n − 1) over n seeds; {', '.join(parts)}."
+    epoch = {"last": LAST, "best": BEST}[reported.pop()] if len(reported) == 1 else f"{LAST}, on one graph {BEST}"
+    return f"Test results of {epoch}, mean ± std (n − 1) over n seeds; {', '.join(parts)}."
 
 
 def _by_model(values: Iterable[tuple[str, Cell]]) -> str:
@@ -71,14 +72,14 @@ def _impatient(cell: Cell) -> bool:
 def _how_links(cells: Sequence[Cell]) -> str:
     """Notes on the runs of link prediction."""
     links = [cell.config for cell in cells if cell.config.option("predictor")]
-    known = _distinct("known" if config.option("validation_edges") else "not known" for config in links)
+    known = _distinct("used" if config.option("validation_edges") else "not used" for config in links)
     predictors = _distinct(config.option("predictor") for config in links).replace(", ", " or ")
     negatives = _distinct(config.option("negatives") for config in links).replace(", ", " or ")
     parts = [f"validation edges {known} in the test", f"predictor {predictors}", f"negatives {negatives}"]
     if augmented := [cell.config for cell in cells if cell.config.model.lrga]:
         skip = _distinct("with" if c.option("skip") and not c.option("linear_layers") else "without" for c in augmented)
         parts.append(f"LRGA of rank {_distinct(c.model.rank for c in augmented)} {skip} skip connection")
-    return "Best validation epoch's model, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
+    return f"Test results of {BEST}, mean ± std (n − 1) over n seeds; " + ", ".join(parts) + "."
 
 
 def change_text(key: str, here: Any, there: Any) -> str:

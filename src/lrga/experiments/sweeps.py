@@ -43,7 +43,7 @@ def sweep_of(
         if key in options:
             raise OptionError(f"{key} either in the grid or fixed", "both", f"leave {key} out of one of them")
     if "seed" in grid and seeds is not None:
-        raise OptionError("seeds either in the grid or as seeds", "both", "leave one of them out")
+        raise OptionError("seeds either in the grid or as seeds", "both", "omit one of them")
     chosen, resized = SEEDS if seeds is None else tuple(seeds), any(key in grid for key in SIZES)
     cells = []
     for values in itertools.product(*grid.values()):

@@ -290,7 +290,7 @@ def drawn_graph(
     num_edges = len(edges)
     if num_nodes > MOST_NODES or num_edges > MOST_EDGES:
         got = f"{num_nodes:,} nodes and {num_edges:,} edges"
-        remedy = "explain a part of it: pass a smaller graph with --input"
+        remedy = "pass a smaller graph with --input"
         raise UnsupportedError(f"a graph of at most {MOST_NODES:,} nodes and {MOST_EDGES:,} edges", got, remedy)
     if say is not None and num_nodes > _SLOW_NODES:
         say(f"drawing {num_nodes:,} nodes and {num_edges:,} edges, and finding their communities")

@@ -53,7 +53,7 @@ def unsealed(values: Any, path: Path) -> dict[str, Any]:
         raise CheckpointError(f"a JSON object in {path}", repr(values)[:80], remedy)
     found = {key: value for key, value in values.items() if key != _SEAL}
     if _SEAL in values and values[_SEAL] != _checksum(found):
-        raise CheckpointError(f"{path} unchanged", "content that does not match its checksum", remedy)
+        raise CheckpointError(f"{path} as it was written", "content that does not match its checksum", remedy)
     return found
 
 

@@ -100,7 +100,7 @@ class MatrixFactorization(nn.Module):
 
 
 class Node2Vec(MatrixFactorization):
-    r"""Node vectors from random walks by skip-gram with negative samples, then a predictor on them.
+    r"""Node vectors from random walks by skip-gram with negative sampling, and a predictor on them.
 
     The vector of the first node of a walk moves towards those of the nodes that follow, and away from random ones:
 
@@ -153,10 +153,10 @@ class Node2Vec(MatrixFactorization):
 
 
 class DeepWalk(Node2Vec):
-    """:class:`Node2Vec` with uniform walks and a second table c ≠ v for the nodes that follow on a walk.
+    """:class:`Node2Vec` with uniform walks and a second table, c ≠ v, for the context nodes of a walk.
 
-    The published parameter counts (150M on ppa, 61M on collab, 11M on ddi, where the authors state 1.5M) include work
-    buffers of their trainer.
+    The published parameter counts (150M on ppa, 61M on collab, 11M on ddi) include buffers of the trainer; on ddi the
+    authors state 1.5M.
     """
 
     def __init__(self, num_nodes: int, channels: int = 128, **options: Any) -> None:

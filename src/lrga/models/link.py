@@ -207,8 +207,8 @@ class LinkGNN(Stack):
         self.linear, self.residual = linear, float(residual)
         if residual and not (linear and in_channels == hidden_channels):
             got = f"residual={residual:g} with linear={linear}, {in_channels} and {hidden_channels} channels"
-            remedy = "set linear=True (of a run linear_layers) and equal widths, or residual=0 (input_residual)"
-            raise OptionError("a residual of linear layers as wide as their input", got, remedy)
+            remedy = "use linear=True and equal widths, or residual=0 (of a run: linear_layers, hidden, input_residual)"
+            raise OptionError("linear layers of the width of their input, for a residual", got, remedy)
         widths = [in_channels, *[hidden_channels] * num_layers]
         pairs = list(pairwise(widths))
         self.convs = nn.ModuleList(CONVOLUTIONS[conv](a, b) for a, b in pairs)
@@ -261,10 +261,10 @@ class LinkGNN(Stack):
             raise ShapeError(f"x of shape [N, {self.in_channels}]", got, remedy)
         if is_adjacency(edge_index):
             if edge_index.shape != (x.size(0), x.size(0)):
-                got, remedy = f"shape {list(edge_index.shape)}", "give edges [2, E] as integers: edge_index.long()"
-                raise ShapeError(f"floats as a matrix of edge weights, {[x.size(0)] * 2}", got, remedy)
+                got, remedy = f"shape {list(edge_index.shape)}", "for edges [2, E], call edge_index.long()"
+                raise ShapeError(f"an adjacency matrix of shape {[x.size(0)] * 2}", got, remedy)
             if edge_weight is not None:
-                raise OptionError("the weights inside the matrix", "edge_weight beside it", "put them into the matrix")
+                raise OptionError("edge weights as entries of the matrix", "edge_weight", "write them into the matrix")
         on_layout = is_adjacency(edge_index) or (isinstance(edge_index, EdgeLayout) and not edge_index.is_partitioned)
         scale = (
             gcn_scale(edge_index, edge_weight, x.dtype) if on_layout and self.conv == "gcn" else None

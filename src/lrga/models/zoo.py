@@ -169,7 +169,7 @@ def graph_inputs(dataset: str) -> Inputs:
     spec = spec_of(dataset)
     if spec.links:
         got, remedy = f"{spec.name}, a link-prediction data set", "use lrga.models.build_link_model"
-        raise OptionError("a data set for predicting graphs, nodes or edges", got, remedy)
+        raise OptionError("a data set for the prediction of nodes, edges or graphs", got, remedy)
     return spec.inputs
 
 

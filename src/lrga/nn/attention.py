@@ -42,7 +42,7 @@ class LowRankGlobalAttention(nn.Module):
         in_channels: Width of x, or ``-1`` to take it from the first call.
         rank: The paper's κ, per head. With rank 0 the output has no columns.
         heads: Number of independent attentions; their outputs are concatenated.
-        dropout: Dropout on the output, as the authors released it.
+        dropout: Dropout on the output, as in the authors' code.
         normalize: ``"graph"`` divides by η as in the paper, ``"row"`` makes each row of the attention matrix sum to
             one, ``"rms"`` divides each row of the result by its root mean square, ``None`` does not normalise.
         qk_norm: Whether each node's rows of :math:`m_1` and :math:`m_2` are divided by their root mean square.

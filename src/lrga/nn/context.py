@@ -369,8 +369,8 @@ def _assignment_of_data(given: list[Data | HeteroData]) -> Assignment | None:
     if all(first.equals(other) for other in others):
         return first
     several = BatchContextError(
-        "one assignment of nodes to graphs in a call",
-        f"{len(given)} Data objects with different ones",
+        "the same batch vector in all Data objects of a call",
+        f"{len(given)} Data objects with different batch vectors",
         "call each part of the model that uses one of them inside lrga.batch_context(data.batch)",
     )
     return Assignment(None, error=several)

@@ -45,7 +45,7 @@ def readout(h: Tensor, segments: Segments, how: str = "mean", edges: Edges | Non
 
 def _greatest(h: Tensor, segments: Segments, edges: Edges | None) -> Tensor:
     if isinstance(edges, EdgeLayout) and edges.graph_size is not None:
-        raise UnsupportedError("a mean or sum over a partitioned graph", "readout='max'", "use readout='mean'")
+        raise UnsupportedError("readout 'mean' or 'sum' on a partitioned graph", "'max'", "use readout='mean'")
     batch = segments.batch
     if batch is None:
         batch = torch.zeros(h.size(0), dtype=torch.int64, device=h.device)

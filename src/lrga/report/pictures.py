@@ -76,7 +76,7 @@ def plot_rank(found: Collection, path: str | Path, *, width: float = WIDTH, titl
     """The test result over the rank κ, with standard deviations over the seeds."""
     networks = rank_series(grouped_rows(found.runs, THE_PAPER))
     if not networks:
-        remedy = "run some: lrga sweep CLUSTER --grid rank=0,10,30, or lrga reproduce run rank"
+        remedy = "train some: lrga sweep CLUSTER --grid rank=0,10,30, or lrga reproduce run rank"
         raise DataError("finished runs of one network at several ranks", "none", remedy)
     label, series = rank_curve(networks)
 
@@ -97,7 +97,7 @@ def plot_rank(found: Collection, path: str | Path, *, width: float = WIDTH, titl
 def _panels(cells: Sequence[Row]) -> dict[str, list[Row]]:
     """The networks by data set, and by budget if there are more networks than colours."""
     if not cells:
-        remedy = "name folders of runs that trained an epoch or more"
+        remedy = "pass folders of runs that trained at least one epoch"
         raise DataError("runs with learning curves", "none", remedy)
     of_set = Counter(cell.cell.labels["dataset"] for cell in cells)
     panels: dict[str, list[Row]] = {}

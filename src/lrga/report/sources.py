@@ -38,6 +38,6 @@ def gather(paths: Iterable[str | Path], *, say: Callable[[str], None] | None = N
     found.others = [(path, values) for path, values in found.others if problem_of(values) is None]
     if not (found.runs or found.problems or found.others):
         where = ", ".join(map(str, given))
-        remedy = "train something first (lrga train CLUSTER --sizes 600,100,100 --epochs 5), or name another folder"
+        remedy = "train something first (lrga train CLUSTER --sizes 600,100,100 --epochs 5), or pass another folder"
         raise DataError(f"run folders or records in {where}", "none", remedy)
     return found

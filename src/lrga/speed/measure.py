@@ -226,7 +226,7 @@ def skip_reason(sizes: Sequence[int], method: str) -> str | None:
         return "supports one graph only"
     quadratic = {"MultiheadAttention": len(sizes) * max(sizes) ** 2, "lrga, O(n²) definition": sum(sizes) ** 2}
     scores = quadratic.get(method, 0)
-    return f"{scores:.1e} scores" if scores > MOST_SCORES else None
+    return f"too large: {scores:.1e} scores" if scores > MOST_SCORES else None
 
 
 def kept_mb(forward: Callable[[], Tensor], given: Sequence[Tensor] = ()) -> float:

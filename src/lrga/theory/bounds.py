@@ -123,7 +123,7 @@ def observed_deviation(
     """
     _check_positive(channels=channels, deviation=deviation, trials=trials)
     if num_nodes < 2:
-        raise OptionError("two nodes or more", str(num_nodes), "one node has no entry off the diagonal")
+        raise OptionError("two nodes or more", str(num_nodes), "pass at least 2: the entry (0, 1) is observed")
     check_choice("a bounded distribution", distribution, tuple(RANGES))
     one_entry = any_entry = 0
     step = max(_CHUNK // (num_nodes * channels), 1)

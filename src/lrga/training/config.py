@@ -294,7 +294,7 @@ class LinkConfig:
         _check_options(self)
         if self.walk_context > self.walk_length + 1:
             got = f"{self.walk_context} for walks of {self.walk_length + 1} nodes"
-            raise OptionError("walk_context of at most the nodes of a walk", got, "use longer walks")
+            raise OptionError("walk_context of at most walk_length + 1 nodes", got, "use longer walks")
 
 
 @dataclass(frozen=True, kw_only=True)

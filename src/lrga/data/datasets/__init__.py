@@ -6,6 +6,6 @@ BENCHMARK = (
 )
 RECIPE = "https://github.com/graphdeeplearning/benchmarking-gnns"
 FRESH_DRAW = (
-    "The published recipe fixes no seed. The graphs generated here are a fresh draw of the same distribution, "
+    "The published recipe fixes no seed, so the generated graphs are a new sample from the same distribution, "
     "not the published files."
 )

@@ -171,10 +171,10 @@ class DatasetSpec:
                 raise OptionError(expected, repr(sizes), "pass for example sizes=(1500, 250, 250)")
             for name, size in zip(SPLITS, sizes, strict=True):
                 if size > self.splits[name] and self.obtained != "generated":
-                    remedy = "ask for fewer, or omit sizes to use all"
+                    remedy = "use fewer, or omit sizes to use all"
                     raise OptionError(f"at most {self.splits[name]:,} graphs of {name}", f"{size:,}", remedy)
             need, what = GRAPH_BYTES * sum(sizes), f"{sum(sizes):,} graphs"
-            check_memory(need, what, remedy="ask for fewer graphs", error=OptionError)
+            check_memory(need, what, remedy="use fewer graphs", error=OptionError)
         if "sizes" in found:
             found["sizes"] = [self.splits[name] for name in SPLITS] if sizes is None else list(sizes)
         split = found.get("split", 0)

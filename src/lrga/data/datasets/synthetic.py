@@ -35,7 +35,7 @@ def synthetic_edges(
     """Edges ``[2, E]`` int64 of a random graph, in both directions, without loops or repeats.
 
     Args:
-        num_nodes: N; ten million nodes take a minute or two on two cores and less than 8 GB.
+        num_nodes: N; ten million nodes take about 5 GB of memory and, on two cores, less than a minute.
         edges_per_node: E / N, counting directed edges.
         communities: Number of blocks of consecutive nodes, by default one per 1,000 nodes.
         exponent: Exponent of the power law of the degrees, above 2.
@@ -60,7 +60,7 @@ def synthetic_edges(
         raise OptionError("an exponent above 2, for a finite mean degree", repr(exponent), "pass for example 2.5")
     if not edges_per_node >= 0 or edges_per_node > max(num_nodes - 1, 0):
         expected = f"at least 0 and at most {max(num_nodes - 1, 0)} edges per node for {num_nodes} nodes"
-        raise OptionError(expected, repr(edges_per_node), "ask for fewer edges, or for more nodes")
+        raise OptionError(expected, repr(edges_per_node), "use fewer edges or more nodes")
     wanted = int(num_nodes * edges_per_node) // 2
     generator = torch.Generator(device).manual_seed(seed)
     stubs = _Stubs(num_nodes, wanted, communities, exponent, mixing, generator)
@@ -76,7 +76,7 @@ def synthetic_edges(
     surplus = keys.numel() - wanted
     if surplus < 0:
         got = f"{2 * keys.numel():,} after {ROUNDS} rounds: communities of {num_nodes // communities} nodes are full"
-        raise OptionError(f"{2 * wanted:,} different edges", got, "ask for fewer edges or communities")
+        raise OptionError(f"{2 * wanted:,} different edges", got, "use fewer edges or fewer communities")
     keep = torch.ones(keys.numel(), dtype=torch.bool, device=device)
     keep[torch.randperm(keys.numel(), generator=generator, device=device)[:surplus]] = False
     keys = keys[keep]

@@ -83,7 +83,7 @@ SPEC = DatasetSpec(
     edge_features="bond type, one of 4 (1 single, 2 double, 3 triple)",
     origin=f"the raw pickles of {RECIPE}, as PyG's ZINC(subset=True) reads them; the target is logP - SA - cycles",
     licence="MIT; ZINC's own",
-    terms="benchmark files MIT; molecules of the ZINC database, free to use, redistribution not settled",
+    terms="benchmark files MIT; molecules of the ZINC database, free to use, redistribution unclear",
     citation=(
         BENCHMARK,
         "Irwin, Sterling, Mysinger, Bolstad, Coleman: ZINC: A Free Tool to Discover Chemistry for Biology. "

@@ -59,7 +59,7 @@ class NoEdgePairs:
         """Samples ``count`` pairs ``[2, M]`` with replacement."""
         check_count("count", count)
         if self.count == 0:
-            remedy = "leave out edges, or train with negatives='uniform'"
+            remedy = "remove edges, or train with negatives='uniform'"
             raise DataError("a graph with at least one non-edge", "a complete graph", remedy)
         place = torch.randint(self.count, (count,), generator=generator, device=generator.device)
         return self.at(place)

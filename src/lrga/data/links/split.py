@@ -55,7 +55,7 @@ def split_edges(
     check_count("seed", seed)
     if negatives is not None:
         check_count("negatives", negatives, minimum=1)
-        check_memory(32 * negatives, f"{negatives:,} negative pairs", remedy="ask for fewer", error=OptionError)
+        check_memory(32 * negatives, f"{negatives:,} negative pairs", remedy="use fewer", error=OptionError)
     num_nodes = len(node_ids) if node_ids is not None else int(edge.max(initial=-1)) + 1
     given_columns = {"edge": edge, "weight": weight, "time": time, "given": given}
     loops, notes = edge[:, 0] == edge[:, 1], []

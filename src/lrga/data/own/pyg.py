@@ -43,7 +43,7 @@ def load_factory(name: str) -> Any:
         raise DataMissingError(f"the module of {name!r}", f"{error}", remedy) from error
     except Exception as error:  # the user's own code may raise anything; the cause is attached
         got = f"{type(error).__name__}: {error}"
-        remedy = "name a function of the module that takes no arguments and returns the graphs"
+        remedy = "pass a function that takes no arguments and returns the graphs"
         raise DataError(f"{name!r} to return graphs", got, remedy) from error
     finally:
         sys.path.remove(folder)

@@ -202,7 +202,7 @@ def read_graphs(data: Any, *, level: str | None = None, target: bool = True) -> 
     if path.is_dir():
         return read_folder(path, level=level, target=target)
     if path.suffix == ".py" and path.is_file():
-        raise DataError("graphs", f"the file {text}", f"name a function of it that returns them: {path.stem}:FUNCTION")
+        raise DataError("graphs", f"the file {text}", f"pass a function of it that returns them: {path.stem}:FUNCTION")
     if path.suffix in (".csv", ".tsv", ".txt", ".gz") and path.is_file():
         raise DataError(
             "a folder of CSV files",
@@ -279,7 +279,7 @@ def make_labels(graphs: PackedGraphs, task: str | None, rows: np.ndarray) -> Lab
         return _classes(values, rows, where)
     if kind == "U":
         got = f"names such as {values[0]!s}"
-        raise DataError(f"numbers in {where} for regression", got, "write numbers, or ask for classification")
+        raise DataError(f"numbers in {where} for regression", got, "write numbers, or set the task to classification")
     if kind == "f" and np.abs(values[rows]).max(initial=0) > np.finfo(np.float32).max:
         raise DataError(f"numbers of at most 3.4e38 in {where}", "a larger one", "scale the target")
     y = np.where(rows.reshape(-1, *[1] * (values.ndim - 1)), values, 0)
@@ -300,7 +300,7 @@ def labelled(graphs: PackedGraphs, task: str | None) -> np.ndarray:
     if found.any() and (values[~found] < 0).any():
         odd = values[~found].min()
         expected = f"classes numbered from 0 in {where}, with -1 or -100 for no label"
-        remedy = "number the classes from 0, or ask for regression (--task regression)"
+        remedy = "number the classes from 0, or set the task to regression (--task regression)"
         raise DataError(expected, f"{int(odd)} and {int(values[found][0])}", remedy)
     return ~found
 
@@ -308,11 +308,11 @@ def labelled(graphs: PackedGraphs, task: str | None) -> np.ndarray:
 def _labels(values: np.ndarray, rows: np.ndarray, where: str) -> Labels:
     expected = f"labels 0 and 1 in {where}, with NaN for a missing label"
     if values.dtype.kind == "U":
-        raise DataError(expected, f"names such as {values[0]!s}", "write numbers, or ask for classification")
+        raise DataError(expected, f"names such as {values[0]!s}", "write numbers, or set the task to classification")
     y = values.reshape(len(values), -1).astype(np.float32)
     odd = y[rows & ~((y == 0) | (y == 1) | np.isnan(y)).all(axis=1)]
     if odd.size:
-        raise DataError(expected, f"a row {odd[0].tolist()}"[:80], "write 0 or 1, or ask for regression")
+        raise DataError(expected, f"a row {odd[0].tolist()}"[:80], "write 0 or 1, or set the task to regression")
     return Labels("multilabel", np.where(rows[:, None], y, np.float32("nan")), None)
 
 
@@ -322,14 +322,14 @@ def _classes(values: np.ndarray, rows: np.ndarray, where: str) -> Labels:
         raise DataError("one class each", got, "give one label, or pass --task multilabel")
     if values.dtype.kind == "f" and (values[rows] != np.round(values[rows])).any():
         bad = values[rows][values[rows] != np.round(values[rows])][0]
-        raise DataError(f"integers in {where} for classification", f"{bad:g}", "ask for regression")
+        raise DataError(f"integers in {where} for classification", f"{bad:g}", "set the task to regression")
     used, codes = np.unique(values[rows], return_inverse=True)
     if len(used) < 2:
         got = f"{len(used)} class in {where}"
         if values.dtype.kind in "if" and np.isin(values, NO_LABEL).any():
             got += ", besides -1 or -100, which mean no label"
             raise DataError("at least two classes", got, "number the classes from 0, or give them names")
-        raise DataError("at least two classes", got, "bring graphs of every class, or ask for regression")
+        raise DataError("at least two classes", got, "add graphs of another class, or set the task to regression")
     y = np.zeros(len(values), np.int64)
     y[rows] = codes
     names = tuple(str(name) if values.dtype.kind == "U" else str(int(name)) for name in used)

@@ -38,7 +38,7 @@ def convolve(conv: nn.Module, x: Tensor, edges: Edges, weight: Tensor | None, sc
     """
     if is_adjacency(edges):
         if not _is_usual(conv, GCNConv):
-            raise UnsupportedError("an adjacency matrix with PyG's GCNConv", type(conv).__name__, "pass edge_index")
+            raise UnsupportedError("PyG's GCNConv, for an adjacency matrix", type(conv).__name__, "pass edge_index")
         assert scale is not None
         return _gcn(conv, x, edges, None, scale)
     if type(conv) in PARTITIONED_PYG:  # not converted

@@ -190,7 +190,7 @@ def check_test(test: str) -> str:
     """The test's name in lower case, or an error that lists the choices."""
     name = test.lower() if isinstance(test, str) else test
     if name not in TESTS:
-        raise OptionError(f"a test of {', '.join(TESTS)}", repr(test), "choose one of them")
+        raise OptionError(f"a test, one of {', '.join(TESTS)}", repr(test), "choose one of them")
     return name
 
 

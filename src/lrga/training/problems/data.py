@@ -294,7 +294,7 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
         if close := get_close_matches(data.name.lower(), [name.lower() for name in dataset_specs()], n=1):
             remedy = f"did you mean {spec_of(close[0]).name}? Else {remedy}"
         elif Path(f"{data.name}.py").is_file():
-            remedy = f"to import {data.name}.py, name a function of it: {data.name}:FUNCTION"
+            remedy = f"to use {data.name}.py, pass a function of it: {data.name}:FUNCTION"
         raise DataMissingError(
             f"a data set ({', '.join(dataset_specs())}) or your own: a folder of CSV files, a .pt file, module:factory",
             f"{data.name!r}, which does not exist in {Path.cwd()}",

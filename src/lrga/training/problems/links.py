@@ -167,7 +167,7 @@ class LinkProblem(Problem):
             got = f"the model {conv!r}" if conv != "gcn" else "an embedding model"
             raise UnsupportedError("GCN for mask_batch, which needs edge weights", got, "set mask_batch=false")
         if isinstance(self.messages.edges, Tensor) and not is_adjacency(self.messages.edges):
-            raise UnsupportedError("a graph without weighted loops for mask_batch", "some", "remove the loops")
+            raise UnsupportedError("a graph without weighted self-loops, for mask_batch", "some", "remove them")
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         return self.model.parameter_groups()
@@ -279,7 +279,7 @@ class PartitionedLinkProblem(LinkProblem):
     def __init__(self, model: LinkNetwork, task: LinkTask, data: LinkData, *args: Any, **kwargs: Any) -> None:
         if isinstance(model, MatrixFactorization):
             got, remedy = "an embedding model, which has no graph to partition", "train it in one process"
-            raise UnsupportedError("a network of layers for several processes", got, remedy)
+            raise UnsupportedError("a GNN, for several processes", got, remedy)
         self.whole = model
         super().__init__(model, task, data, *args, **kwargs)
         divided: Any = partition_model(model, self.part)

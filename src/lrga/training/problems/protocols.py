@@ -103,7 +103,7 @@ def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None 
     embedding = model in EMBEDDINGS
     lrga = not embedding if lrga is None else lrga
     if embedding and lrga:
-        raise OptionError("LRGA only in a network of layers", f"the embedding model {model!r}", "pass lrga=False")
+        raise OptionError("a GNN, for LRGA", f"the embedding model {model!r}", "pass lrga=False (--no-lrga)")
     common = {"lrga": lrga, "batch_size": BATCH_SIZE, "schedule": "constant"}
     if dataset not in LINK_SETS:
         own = {"hidden": 128, "layers": 2, "rank": 30, "skip": True, "dropout": 0.0, "predictor_layers": 2}

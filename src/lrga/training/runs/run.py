@@ -386,7 +386,7 @@ def finished_result(folder: RunFolder, config: TrainingConfig, *, extend: bool =
 
 def _check_epochs(done: int, wanted: int) -> None:
     if wanted < done:
-        raise OptionError(f"at least {done} epochs, which are done", str(wanted), "ask for more")
+        raise OptionError(f"at least {done} epochs, the number already trained", str(wanted), "pass a larger number")
 
 
 def forked_devices(device: torch.device) -> list[int]:
