@@ -39,7 +39,7 @@ format: setup  ## apply the style
 	@$(BIN)/ruff format .
 
 # Threads that sleep while they wait for each other do no harm on a machine that others use too.
-demo: setup  ## what LRGA adds, seen in a few minutes on a CPU
+demo: setup  ## train GCN with and without LRGA, a few minutes on a CPU
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/lrga demo
 
 docs: setup  ## the documentation as HTML, into build/docs; fails on any warning
@@ -50,13 +50,13 @@ dist: setup  ## sdist and wheel, into dist, checked by twine
 	@$(BIN)/python -m build --no-isolation
 	@$(BIN)/python -m twine check --strict dist/*
 
-extras: setup  ## every optional extra in an environment of its own (downloads)
+extras: setup  ## test every optional extra in its own environment (downloads)
 	@$(BIN)/python tests/packaging/environments.py extras
 
-floors: setup  ## the test suite with the oldest allowed torch and PyG (downloads)
+floors: setup  ## test with the oldest supported torch and PyG (downloads)
 	@$(BIN)/python tests/packaging/environments.py floors
 
-reproduction-docs: setup  ## results pages, README figure and CSV tables anew from the records under reproduction/results/
+reproduction-docs: setup  ## regenerate results pages, README figure and CSV tables from reproduction/results
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m reproduction.make_pages
 
 screenshots: setup  ## pictures of the pages for the README, from real runs (a browser is needed)

@@ -97,7 +97,7 @@ def read_edge_list(path: str | Path) -> EdgeList:
     for row, line in zip(rows, lines, strict=True):
         if len(row) != width or "" in (row[columns["source"]], row[columns["target"]]):
             got = f"{', '.join(row)[:80]!r} in {path}, line {line}"
-            raise DataError(f"{width} values on each line, two of them nodes", got, "complete the line, or remove it")
+            raise DataError(f"{width} values on each line, including two nodes", got, "complete the line, or remove it")
     table = list(zip(*rows, strict=True))
     edge, ids = _number(path, [*table[columns["source"]], *table[columns["target"]]])
     more: dict[str, Any] = {
