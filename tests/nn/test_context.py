@@ -288,7 +288,7 @@ def test_models_without_such_layers_are_refused():
 def test_scripted_modules_are_refused():
     traced = torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2))
     with pytest.raises(UnsupportedError, match="TorchScript"):
-        context.tell_batch(traced)
+        context.share_batch(traced)
 
 
 def test_a_batch_of_several_graphs_without_a_batch_vector_is_refused():

@@ -208,7 +208,7 @@ def partition_graph(
     own = end - begin
     source, target = (partition.places(side.long().cpu()) for side in edge_index)
     local = ((target >= begin) & (target < end)).nonzero().squeeze(1)
-    numbers, halo, send_index, send, receive = ask_owners(source[local], partition, rank, group, "setup")
+    numbers, halo, send_index, send, receive = request_from_owners(source[local], partition, rank, group, "setup")
     edges = torch.stack([numbers, target[local] - begin])
     layout, order = EdgeLayout.from_edge_index(edges, own + halo.numel(), check=False)
     counts = layout.out_degree  # of own nodes and halo, local edges only
@@ -242,7 +242,7 @@ def partition_graph(
     return part.to(device)
 
 
-def ask_owners(
+def request_from_owners(
     places: Tensor, partition: Partition, rank: int, group: Group, purpose: str
 ) -> tuple[Tensor, Tensor, Tensor, tuple[int, ...], tuple[int, ...]]:
     """Requests from other ranks the nodes at ``places`` that they own; every rank must call it.
@@ -254,16 +254,16 @@ def ask_owners(
     """
     begin, end = partition.starts[rank], partition.starts[rank + 1]
     foreign = (places < begin) | (places >= end)
-    asked = places[foreign].unique()  # sorted, so owners come in order
+    requested = places[foreign].unique()  # sorted, so owners come in order
     found = places - begin
-    found[foreign] = torch.searchsorted(asked, places[foreign]) + (end - begin)
-    receive = torch.bincount(partition.owner_of_places(asked.cpu()), minlength=partition.parts)
+    found[foreign] = torch.searchsorted(requested, places[foreign]) + (end - begin)
+    receive = torch.bincount(partition.owner_of_places(requested.cpu()), minlength=partition.parts)
     if partition.parts == 1:
-        return found, asked, asked, (0,), (0,)
+        return found, requested, requested, (0,), (0,)
     comm, each = _device_of(group), [1] * partition.parts
     send = exchange(receive.to(comm), each, each, purpose, group).tolist()
-    wanted = exchange(asked.to(comm), receive.tolist(), send, purpose, group).to(places.device)
-    return found, asked, wanted - begin, tuple(send), tuple(receive.tolist())
+    wanted = exchange(requested.to(comm), receive.tolist(), send, purpose, group).to(places.device)
+    return found, requested, wanted - begin, tuple(send), tuple(receive.tolist())
 
 
 def _check_same(partition: Partition, group: Group) -> None:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lrga.distributed.collectives import exchange, reduce_
-from lrga.distributed.graph import GraphPart, ask_owners
+from lrga.distributed.graph import GraphPart, request_from_owners
 from lrga.distributed.step import global_mean, reduce_gradients, total_over_ranks
 from lrga.errors import ShapeError
 from lrga.nn.encoders import NodeEmbedding
@@ -70,7 +70,7 @@ def fetch_nodes(h: Tensor, nodes: Tensor, part: GraphPart) -> Tensor:
         got = f"node {int(nodes.min()) if int(nodes.min()) < 0 else int(nodes.max())}"
         raise ShapeError(f"nodes from 0 to {part.num_nodes - 1} of the whole graph", got, "pass global node numbers")
     places = part.partition.places(nodes.long())
-    found, _, send_index, send, receive = ask_owners(places, part.partition, part.rank, part.group, "pairs")
+    found, _, send_index, send, receive = request_from_owners(places, part.partition, part.rank, part.group, "pairs")
     if part.partition.parts > 1:
         h = torch.cat([h, exchange(h.index_select(0, send_index), send, receive, "pairs", part.group)])
     return h.index_select(0, found)

@@ -22,7 +22,7 @@ from lrga.errors import RankLostError
 INTERVAL = 0.5  # seconds between two heartbeats
 SUSPECT = 4.0  # seconds without a heartbeat, after a broken connection
 PATIENCE = 20.0  # seconds without a heartbeat, otherwise
-LINGER = 3.0  # seconds for which the process that hosts the store stays, so that others can read its report
+HOST_WAIT = 3.0  # seconds for which the process that hosts the store stays, so that others can read its report
 STORE_SECONDS = 20.0  # time limit for an answer of the store
 
 
@@ -52,7 +52,7 @@ class Monitor:
         self._thread = threading.Thread(target=self._watch, daemon=True, name="lrga-monitor")
         self._who: dict[int, str] = {}
         self._gone = False  # whether the store is lost; it is then not queried again
-        self._asked: float | None = None  # start time of a pending query to the store
+        self._query_start: float | None = None  # start time of a pending query to the store
 
     def __enter__(self) -> "Monitor":
         try:
@@ -81,30 +81,30 @@ class Monitor:
         self._leave("lost", found)
 
     def _leave(self, key: str, message: str) -> None:
-        with suppress(RuntimeError), self._asking():
+        with suppress(RuntimeError), self._querying():
             if self._gone:  # the process that hosts the store has ended; nobody can read
                 return
             self._store.set(key, message)
             if self.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-                time.sleep(LINGER)
+                time.sleep(HOST_WAIT)
 
     def lost(self, silence: float) -> str | None:
         """A text naming a rank that has failed or has sent no heartbeat for this time; ``None`` if there is none."""
         try:
-            with self._asking():
+            with self._querying():
                 return self._store_gone() if self._gone else self._failed() or self._silent(silence)
         except RuntimeError:
             return self._store_gone()
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _querying(self) -> Iterator[None]:
         """One query to the store at a time."""
         with self._lock:
-            self._asked = time.monotonic()
+            self._query_start = time.monotonic()
             try:
                 yield
             finally:
-                self._asked = None
+                self._query_start = None
 
     def wait_for_lost(self, seconds: float) -> str | None:
         """Like :meth:`lost`, but waits for the explanation of a broken connection."""
@@ -147,7 +147,7 @@ class Monitor:
         while not self._stop.wait(INTERVAL):
             count += 1
             try:
-                with self._asking():
+                with self._querying():
                     self._store.set(f"alive/{self.rank}", str(count))
                     found = self._silent(self.patience)
             except RuntimeError:
@@ -158,8 +158,8 @@ class Monitor:
     def _watch_store(self) -> None:
         """Checks for a store that does not answer: its own time limit has no effect if its host process is stopped."""
         while not self._stop.wait(INTERVAL):
-            asked = self._asked
-            if asked is not None and time.monotonic() - asked > self.patience + LINGER:
+            start = self._query_start
+            if start is not None and time.monotonic() - start > self.patience + HOST_WAIT:
                 self._end(self._store_gone())
 
     def _end(self, found: str) -> None:

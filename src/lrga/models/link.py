@@ -218,8 +218,8 @@ class LinkGNN(Stack):
             options |= check_attention_options(attention_options)
             for a, b in pairs:
                 self.attentions.append(LowRankGlobalAttention(a, rank, **options))
-                beside = 0 if linear else b + (a if skip else 0)
-                self.mixes.append(nn.Linear(2 * rank * attention_heads + beside, b))
+                others = 0 if linear else b + (a if skip else 0)
+                self.mixes.append(nn.Linear(2 * rank * attention_heads + others, b))
             self.norms.extend(BatchNorm(b) for _, b in pairs[:-1] if not linear)
         self.reset_parameters()
 

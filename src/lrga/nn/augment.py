@@ -14,7 +14,7 @@ from torch_geometric.nn import AttentiveFP, HeteroConv, MessagePassing
 
 from lrga.checks import check_choice
 from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
-from lrga.nn.context import check_has_attention, tell_batch
+from lrga.nn.context import check_has_attention, share_batch
 from lrga.nn.conv import FROM_CONTEXT, LazyMix, LRGAConv, pass_convolution_through
 from lrga.nn.probe import input_width
 
@@ -119,7 +119,7 @@ def provide_batch(module: nn.Module) -> nn.Module:
     for holder in holders:
         takes_it = isinstance(holder, LRGAConv) and not any(isinstance(m, LRGAConv) for m in holder.conv.modules())
         if not takes_it and type(holder) not in (nn.ModuleList, nn.ModuleDict):
-            tell_batch(holder)
+            share_batch(holder)
     return module
 
 

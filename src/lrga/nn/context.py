@@ -215,7 +215,7 @@ class batch_context:
         _leave(self._outer.pop())
 
 
-def tell_batch(module: nn.Module) -> None:
+def share_batch(module: nn.Module) -> None:
     """Passes the batch of every call of ``module`` to its layers, in place: see :func:`lrga.provide_batch`."""
     if isinstance(module, torch.jit.ScriptModule):
         raise UnsupportedError(
@@ -228,7 +228,7 @@ def tell_batch(module: nn.Module) -> None:
     if "forward" in vars(module):  # replaced on this object alone
         module.forward = functools.partial(_call_with_batch, _names_by_position(module.forward), module.forward)
     kind: Any = type(module)
-    module.__class__ = _telling_class(kind)
+    module.__class__ = _sharing_class(kind)
 
 
 def _call_with_batch(names: tuple[str, ...], forward: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -265,7 +265,7 @@ def _names_by_position(forward: Callable[..., Any]) -> tuple[str, ...]:
 
 
 @functools.cache
-def _telling_class(base: Any) -> type:
+def _sharing_class(base: Any) -> type:
     """A subclass whose calls provide their batch to the layers inside."""
     names = _names_by_position(base.forward)[1:]
 
@@ -323,7 +323,7 @@ def check_has_attention(module: nn.Module, state_dict: Mapping[str, Any], strict
 
 
 def _new_telling(base: type) -> Any:
-    made: Any = _telling_class(base)
+    made: Any = _sharing_class(base)
     return made.__new__(made)
 
 

@@ -122,7 +122,7 @@ class RandomFeatures(nn.Module):
     def _features(self, x: Tensor | None, num_nodes: int, device: torch.device, batch: Tensor | None) -> Tensor:
         floating = x is not None and x.is_floating_point()
         dtype = x.dtype if x is not None and floating else torch.get_default_dtype()
-        draw = self._draw if self.resample else self._held
+        draw = self._draw if self.resample else self._fixed_features
         features = draw(num_nodes, device, dtype, batch)
         if self.mode == "replace" or x is None:
             return features
@@ -140,7 +140,7 @@ class RandomFeatures(nn.Module):
         source = device if self.generator is None else self.generator.device
         return self._sample(num_nodes, self.generator, source).to(device, dtype)
 
-    def _held(self, num_nodes: int, device: torch.device, dtype: torch.dtype, batch: Tensor | None) -> Tensor:
+    def _fixed_features(self, num_nodes: int, device: torch.device, dtype: torch.dtype, batch: Tensor | None) -> Tensor:
         """Fixed features: row j of a table for node j of each graph. The table is drawn from the seed in blocks."""
         position = positions_in_graphs(Segments.from_batch(batch, num_nodes), device)
         rows = int(position.max()) + 1 if num_nodes else 0

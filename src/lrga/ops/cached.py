@@ -38,8 +38,8 @@ def is_capturing() -> bool:
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
-class Keeps:
-    """Base of frozen dataclasses with :class:`kept` properties; records whether the object was created during capture.
+class Cacheable:
+    """Base of frozen dataclasses with :class:`cached` properties; records whether it was created during capture.
 
     Such an object is recomputed by each replay, together with its cached properties.
     """
@@ -51,8 +51,8 @@ class Keeps:
             object.__setattr__(self, "_is_recorded", True)
 
 
-class kept(Generic[T]):
-    """A property of a :class:`Keeps` that is computed once, like :func:`functools.cached_property`.
+class cached(Generic[T]):
+    """A property of a :class:`Cacheable` that is computed once, like :func:`functools.cached_property`.
 
     During the capture of a CUDA graph, only objects that are part of the capture cache it.
     """
@@ -63,7 +63,7 @@ class kept(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, instance: Keeps | None, owner: type) -> T:
+    def __get__(self, instance: Cacheable | None, owner: type) -> T:
         if instance is None:
             return self  # type: ignore[return-value]  # accessed on the class, for documentation
         value = self.function(instance)

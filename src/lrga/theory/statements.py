@@ -31,7 +31,7 @@ _WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 _ROUNDING = 1e-9  # tolerance in double precision
 
 
-def types_are_told_by_the_tensor() -> Measurement:
+def tensor_determines_types() -> Measurement:
     """Rows of Y⁰ are equal exactly for equal isomorphism types; checked for all pairs of pairs."""
     wrong = checked = 0
     for seed in range(5):
@@ -51,7 +51,7 @@ def hoeffding_bounds_the_deviation(trials: int = 20_000) -> Measurement:
     """Observed frequencies and the bounds, at widths where the paper's bound is between .05 and .9."""
     generator = torch.Generator().manual_seed(0)
     nodes, deviation, width = 4, 0.5, bounds.RANGES["rademacher"]
-    told, holds = [], True
+    texts, holds = [], True
     values: dict[str, float] = {}
     curves: dict[str, list[float]] = {"bound of the paper": [], "sharp bound": [], "observed": []}
     chosen = {}
@@ -63,7 +63,7 @@ def hoeffding_bounds_the_deviation(trials: int = 20_000) -> Measurement:
             _, observed = bounds.observed_deviation(nodes, d, deviation, trials=trials, generator=generator)
             both = [bounds.matrix_bound(nodes, d, deviation, width, sharp=sharp) for sharp in (False, True)]
             bound = both[name == "sharp"]
-            told.append(f"{observed:.3f} ≤ {bound:.2f} ({name}, d={d})")
+            texts.append(f"{observed:.3f} ≤ {bound:.2f} ({name}, d={d})")
             values |= {f"bound_{name}_d{d}": bound, f"observed_{name}_d{d}": observed}
             holds &= observed <= bound
             for curve, value in zip(curves.values(), (*both, observed or math.nan), strict=True):
@@ -71,7 +71,7 @@ def hoeffding_bounds_the_deviation(trials: int = 20_000) -> Measurement:
     # Deviations must occur at the widths of the sharp bound; otherwise nothing was tested.
     seen = max(v for key, v in values.items() if key.startswith("observed_sharp"))
     return Measurement(
-        "observed ≤ bound: " + ", ".join(told),
+        "observed ≤ bound: " + ", ".join(texts),
         holds and seen > 0,
         values,
         Series("random features d", "chance of a deviation", [*chosen["sharp"], *chosen["paper"]], curves, "y"),
@@ -181,9 +181,9 @@ def one_layer_factorises() -> Measurement:
             random_factorization(graph, d, features=given, generator=generator).error(tensor) for d in widths
         ]
     falls = {name: slope(widths, errors) for name, errors in curves.items()}
-    told = "; ".join(f"{name}: {curves[name][-1]:.3f} at d={widths[-1]}, as d^{falls[name]:.2f}" for name in curves)
+    texts = "; ".join(f"{name}: {curves[name][-1]:.3f} at d={widths[-1]}, as d^{falls[name]:.2f}" for name in curves)
     return Measurement(
-        f"relative error {told}",
+        f"relative error {texts}",
         all(-0.6 < fall < -0.4 for fall in falls.values()),
         {f"slope {name}": fall for name, fall in falls.items()},
         Series("random features d", "relative error of Y⁰", widths, curves, reference=-0.5),
@@ -353,7 +353,7 @@ STATEMENTS: tuple[Statement, ...] = (
         "isomorphism-types",
         "Section 3",
         "[I, 1⊗X, X⊗1, A] has equal entries exactly at pairs of the same isomorphism type",
-        types_are_told_by_the_tensor,
+        tensor_determines_types,
     ),
     Statement(
         "universality-bound",

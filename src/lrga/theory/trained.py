@@ -87,17 +87,17 @@ def judge_triangles(record: TrainingRecord) -> Measurement:
     whether it does.
     """
     curves = {name: record.mean(name) for name in record.metrics["curves"]}
-    told, holds = [], True
+    texts, holds = [], True
     for family in record.config["families"]:
         built, trained, blind = (
             curves[f"{family}: {kind}"] for kind in ("constructed", "trained", "trained on degrees")
         )
         figures = ", ".join(f"{a:.2f} / {b:.2f} at d={d}" for d, a, b in zip(record.x, built, trained, strict=True))
-        told.append(f"{family} graphs {figures}, from degrees alone {blind[0]:.2f}")
+        texts.append(f"{family} graphs {figures}, from degrees alone {blind[0]:.2f}")
         holds &= built[-1] < built[0] / 2 and all(b < a for a, b in zip(built, trained, strict=True))
         holds &= trained[-1] < (0.9 if family == "random" else 1.1)
     return Measurement(
-        "test error over standard deviation, constructed / trained: " + "; ".join(told),
+        "test error over standard deviation, constructed / trained: " + "; ".join(texts),
         holds,
         {f"{name} d={d}": value for name, values in curves.items() for d, value in zip(record.x, values, strict=True)},
         Series("random features d", "test error / standard deviation", record.x, curves),
@@ -108,12 +108,12 @@ def judge_monomials(record: TrainingRecord) -> Measurement:
     """Errors decrease with the number of samples by at least two thirds, to below a fifth of the standard deviation."""
     curves = {name: record.mean(name) for name in record.metrics["curves"]}
     falls = {name: slope(record.x, values) for name, values in curves.items()}
-    told = "; ".join(
+    texts = "; ".join(
         f"{name}: {values[0]:.2f} from {record.x[0]} samples, {values[-1]:.3f} from {record.x[-1]}"
         for name, values in curves.items()
     )
     return Measurement(
-        f"test error relative to the standard deviation, {told}",
+        f"test error relative to the standard deviation, {texts}",
         all(values[-1] < min(0.2, values[0] / 3) for values in curves.values()),
         {f"error {name}": values[-1] for name, values in curves.items()}
         | {f"slope {name}": fall for name, fall in falls.items()},
@@ -127,11 +127,11 @@ def judge_classes(record: TrainingRecord) -> Measurement:
     The check does not require this on every entry, or that LRGA helps; the figures show whether it does.
     """
     last = {curve: record.mean(curve)[-1] for curve in record.metrics["curves"]}
-    told, at_chance, learned = [], True, False
+    texts, at_chance, learned = [], True, False
     for entry, chance in record.metrics["chance"].items():
         scores = [(last[f"{entry}: {name}, train"], last[f"{entry}: {name}, test"]) for name in CLASS_NETWORKS]
         figures = ", ".join(f"{name} {a:.0f}/{b:.0f}" for name, (a, b) in zip(CLASS_NETWORKS, scores, strict=True))
-        told.append(f"{entry}: {figures} (chance {chance:.0f})")
+        texts.append(f"{entry}: {figures} (chance {chance:.0f})")
         at_chance &= all(abs(score - chance) < 0.01 for score in scores[0])
         learned |= all(test > 1.5 * chance for _, test in scores[1:])
     curves = {
@@ -140,17 +140,17 @@ def judge_classes(record: TrainingRecord) -> Measurement:
         for name in CLASS_NETWORKS
     }
     series = Series("epoch", "test accuracy (%)", record.x, curves, "")
-    return Measurement("% train/test, " + "; ".join(told), at_chance and learned, last, series)
+    return Measurement("% train/test, " + "; ".join(texts), at_chance and learned, last, series)
 
 
 def judge_head(record: TrainingRecord) -> Measurement:
     """Parameter counts agree to 5 %, errors decrease with the training set, and LRGA's error is smaller at the end."""
     plain, augmented = (record.mean(name) for name in HEAD_NETWORKS)
     counts = record.metrics["parameters"]
-    told = ", ".join(f"{a:.3f} / {b:.3f} from {n}" for n, a, b in zip(record.x, plain, augmented, strict=True))
+    texts = ", ".join(f"{a:.3f} / {b:.3f} from {n}" for n, a, b in zip(record.x, plain, augmented, strict=True))
     equal = abs(counts["GNN"] / counts["GNN + LRGA"] - 1) < 0.05
     return Measurement(
-        f"test error relative to the standard deviation, GNN / GNN + LRGA: {told} graphs; "
+        f"test error relative to the standard deviation, GNN / GNN + LRGA: {texts} graphs; "
         f"{counts['GNN']:,} / {counts['GNN + LRGA']:,} parameters",
         equal and augmented[-1] < augmented[0] and augmented[-1] < plain[-1],
         {f"gnn_{n}": a for n, a in zip(record.x, plain, strict=True)}

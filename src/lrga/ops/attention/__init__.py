@@ -27,10 +27,10 @@ from lrga.ops.attention.segments import Segments, Tiles
 LARGEST_RANK = 64  # larger K × K do not fit a program's memory, except for one large graph in TF32 or half precision
 LARGEST_STREAMED_RANK = 128
 LARGEST_EXACT_RANK = 32  # float32 without TF32, if a program has less shared memory than
-EXACT_ROOM = 163_840  # bytes
+MIN_EXACT_MEMORY = 163_840  # bytes
 LARGEST_TILED_GRAPH = 1 << 20  # nodes of one graph with given u, v and z; sums over more tiles take long
 WIDEST_FUSED = 128  # channels up to which small graphs are projected inside the kernel
-FEWEST_STREAMED = 16_384  # minimum nodes of one graph for not storing its projections
+MIN_STREAMED_NODES = 16_384  # minimum nodes of one graph for not storing its projections
 KERNEL_NORMALIZATIONS = ("graph", "rms")  # "rms" is computed by PyTorch after the kernels
 
 logger = logging.getLogger("lrga.ops")
@@ -269,7 +269,7 @@ def _why_not_fused(
 def _why_not_rank(rank: int, dtype: torch.dtype, device: torch.device, largest: int) -> str | None:
     if rank <= LARGEST_EXACT_RANK:
         return None
-    scarce = shared_memory(device) < EXACT_ROOM
+    scarce = shared_memory(device) < MIN_EXACT_MEMORY
     if rank > (limit := min(largest, LARGEST_RANK) if scarce else largest):
         return f"rank {rank}, but the kernels support at most {limit}"
     # Exact products store each factor as two numbers. A compiler does not trace the check of the switch.
@@ -287,7 +287,7 @@ def _is_large(segments: Segments) -> bool:
     """Whether there is one graph, too large to store its projections (for a compiler: of any size)."""
     if torch.compiler.is_compiling() or not segments.is_single:
         return False
-    return segments.num_nodes >= FEWEST_STREAMED
+    return segments.num_nodes >= MIN_STREAMED_NODES
 
 
 def _say_once(message: str) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from lrga.checks import check_batch, check_offsets, count_graphs, may_read_values, stop_tracing
 from lrga.errors import BatchError
-from lrga.ops.cached import Keeps, is_capturing, kept, outside_inference
+from lrga.ops.cached import Cacheable, cached, is_capturing, outside_inference
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 4, 64
 TRACED_WITHOUT_COUNT = (
@@ -33,7 +33,7 @@ CHUNK_WHILE_COMPILING = 32  # must not depend on the sizes, or every new size wo
 
 
 @dataclass(frozen=True, eq=False)
-class Segments(Keeps):
+class Segments(Cacheable):
     """The nodes of a batch of graphs, in chunks.
 
     Args:
@@ -137,7 +137,7 @@ class Segments(Keeps):
             return self.found
         return self._find_chunks() if torch.compiler.is_compiling() else self._kept_chunks
 
-    @kept
+    @cached
     def _kept_chunks(self) -> tuple[Tensor, Tensor]:
         return self._find_chunks()
 
@@ -172,7 +172,7 @@ class Segments(Keeps):
         """Whether all nodes form one graph, so that no chunks are needed."""
         return self.counts is None
 
-    @kept
+    @cached
     def tiles(self) -> "Tiles":
         """The same nodes as tiles, for the GPU kernels; the device is that of ``counts``."""
         assert self.counts is not None

@@ -38,7 +38,7 @@ REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 3, "num_warps": 4}
 PROJECT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 3}
 GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 2, "num_warps": 4}
 SMALLER_REDUCE = {"BM": 64, "num_warps": 4, "num_stages": 2}  # if a program has less shared memory than
-REDUCE_ROOM = 196_608  # bytes
+MIN_REDUCE_MEMORY = 196_608  # bytes
 WIDE = {"num_warps": 8, "num_stages": 2, "STAGES": 2}  # for ranks above 64, with blocks of at most 64 rows
 
 
@@ -63,7 +63,7 @@ def streaming_forward(
     parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
     options = {"BD": 128 // dtype.itemsize, **REDUCE}
-    if shared_memory(x.device) < REDUCE_ROOM:
+    if shared_memory(x.device) < MIN_REDUCE_MEMORY:
         options |= SMALLER_REDUCE
     launch(
         kernels.reduce_rows, (programs, heads),

@@ -69,10 +69,10 @@ class GatedMeans(Function):
         return grad, grad_gated, grad_source, grad_target, None
 
 
-def _chunks(layout: EdgeLayout, like: Tensor, rooms: int) -> list[tuple[slice, Tensor, Tensor, Tensor]]:
-    """Yields for each chunk its edges, their sources and targets, and the shared memory for ``rooms`` results."""
-    room = like.new_empty(rooms, max((end - first for _, _, first, end in layout.chunks), default=0), like.size(1))
+def _chunks(layout: EdgeLayout, like: Tensor, count: int) -> list[tuple[slice, Tensor, Tensor, Tensor]]:
+    """Yields for each chunk its edges, their sources and targets, and the shared memory for ``count`` results."""
+    buffer = like.new_empty(count, max((end - first for _, _, first, end in layout.chunks), default=0), like.size(1))
     return [
-        (slice(first, end), layout.source[first:end], layout.target[first:end], room[:, : end - first])
+        (slice(first, end), layout.source[first:end], layout.target[first:end], buffer[:, : end - first])
         for _, _, first, end in layout.chunks
     ]

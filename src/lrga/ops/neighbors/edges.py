@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lrga.checks import check_count, may_read_values
 from lrga.errors import DeviceError, DTypeError, ShapeError, UnsupportedError
-from lrga.ops.cached import Keeps, kept, outside_inference
+from lrga.ops.cached import Cacheable, cached, outside_inference
 
 INTEGERS = (torch.int64, torch.int32)
 # Some megabytes of features: they fit the cache, with few chunks, because each chunk wakes the threads again.
@@ -23,7 +23,7 @@ EDGES_OF_A_CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeLayout(Keeps):
+class EdgeLayout(Cacheable):
     """Edges sorted by target.
 
     Args:
@@ -124,34 +124,34 @@ class EdgeLayout(Keeps):
         """The edges in PyG's format, ``[2, E]``, in this order."""
         return torch.stack([self.source, self.target])
 
-    @kept
+    @cached
     def in_degree(self) -> Tensor:
         """In-degree of each node, ``[T]``."""
         return self.in_ptr.diff()
 
-    @kept
+    @cached
     def out_degree(self) -> Tensor:
         """Out-degree of each node, ``[S]``."""
         return self.out_ptr.diff()
 
-    @kept
+    @cached
     def out_target(self) -> Tensor:
         """Targets of the edges, sorted by source: the outgoing edges of node i end in
         ``out_target[out_ptr[i] : out_ptr[i + 1]]``; ``[E]``."""
         return self.target.index_select(0, self.out_order)
 
-    @kept
+    @cached
     def degree_roots(self) -> tuple[Tensor, Tensor]:
         """1/√ of the in- and out-degrees (at least 1), ``[T]`` and ``[S]`` float32; shared by all layers."""
         dst_scale, src_scale = (d.clamp(min=1).float().rsqrt() for d in (self.in_degree, self.out_degree))
         return dst_scale, src_scale
 
-    @kept
+    @cached
     def degree_inverse(self) -> Tensor:
         """1 / in-degree (at least 1), ``[T]`` float32."""
         return self.in_degree.clamp(min=1).float().reciprocal()
 
-    @kept
+    @cached
     def transposed(self) -> "EdgeLayout":
         """Every edge reversed, sorted by its former source (edge k was edge ``out_order[k]``)."""
         positions = torch.arange(self.num_edges, device=self.device)
@@ -159,7 +159,7 @@ class EdgeLayout(Keeps):
         source, target = self.target.index_select(0, self.out_order), self.source.index_select(0, self.out_order)
         return EdgeLayout(source, target, self.num_sources, self.out_ptr, back, self.in_ptr, self.longest)
 
-    @kept
+    @cached
     def with_loops(self) -> "EdgeLayout":
         """These edges with exactly one self-loop at each node: existing self-loops are replaced."""
         loops = torch.arange(self.num_targets, device=self.device)
@@ -169,17 +169,17 @@ class EdgeLayout(Keeps):
             return layout
         return replace(layout, num_targets=self.num_targets, in_ptr=layout.in_ptr[: self.num_targets + 1])
 
-    @kept
+    @cached
     def has_loops(self) -> bool:
         """Whether there are self-loops."""
         return bool((self.source == self.target).any())
 
-    @kept
+    @cached
     def ones(self) -> Tensor:
         """Weight 1 for every edge, ``[E]`` float32: the values of an unweighted sparse matrix."""
         return torch.ones(self.num_edges, device=self.device)
 
-    @kept
+    @cached
     def chunks(self) -> list[tuple[int, int, int, int]]:
         """``(first node, end node, first edge, end edge)`` of runs of whole targets with many edges each."""
         steps = torch.arange(0, self.num_edges, EDGES_OF_A_CHUNK, device=self.device)

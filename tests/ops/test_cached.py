@@ -10,13 +10,13 @@ import lrga
 from lrga.data.packed import PackedGraphs
 from lrga.ops import cached as kept_module
 from lrga.ops.attention.segments import Segments, Tiles
-from lrga.ops.cached import Keeps, kept
+from lrga.ops.cached import Cacheable, cached
 from lrga.ops.neighbors.edges import EdgeLayout
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 5, 5, 2], [1, 2, 0, 4, 5, 3, 4, 0]])
 BATCH = torch.tensor([0, 0, 0, 1, 1, 1])
-KEPT = [name for name, value in vars(EdgeLayout).items() if isinstance(value, kept)]
+KEPT = [name for name, value in vars(EdgeLayout).items() if isinstance(value, cached)]
 
 
 def layout_on(device):
@@ -24,12 +24,12 @@ def layout_on(device):
 
 
 def tensors_of(value):
-    """All tensors that an object holds, kept ones included."""
+    """All tensors that an object holds, cached ones included."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, tuple | list):
         return [tensor for one in value for tensor in tensors_of(one)]
-    return tensors_of(list(vars(value).values())) if isinstance(value, Keeps | Tiles) else []
+    return tensors_of(list(vars(value).values())) if isinstance(value, Cacheable | Tiles) else []
 
 
 @pytest.mark.parametrize("device", DEVICES)
