@@ -164,42 +164,22 @@ class TrainedClaim(NamedTuple):
 
     key: str
     place: str
-    claim: str
     judge: Callable[[TrainingRecord], Measurement]
+    claim: str
 
 
-TRAINED_CLAIMS: tuple[TrainedClaim, ...] = (
-    TrainedClaim(
-        "trained-triangles",
-        "Proposition 1, trained",
-        "DeepSets on [R, AR], trained on triangles, errs less than the constructed at small d (random graphs: < .9)",
-        judge_triangles,
-    ),
-    TrainedClaim(
-        "learned-monomials",
-        "Proposition 3, trained",
-        "a two-layer network learns monomials from samples (error < .2, falling by two thirds or more)",
-        judge_monomials,
-    ),
-    TrainedClaim(
-        CSL,
-        "Section 5, circular skip links",
-        "ten classes that are one to 1-WL: GNN at chance exactly; RGNN and RGNN + LRGA above 1.5 times that",
-        judge_classes,
-    ),
-    TrainedClaim(
-        "equivalent-pairs",
-        "Section 5, graphs that are one to 1-WL",
-        "GNN at chance exactly on every pair; RGNN and RGNN + LRGA above 1.5 times that on one of them at least",
-        judge_classes,
-    ),
-    TrainedClaim(
-        "learned-head",
-        "Theorem 1, trained",
-        "one head of 2-FWL is learned with a smaller error with LRGA than without, at equal parameters (±5 %)",
-        judge_head,
-    ),
-)
+TRAINED_CLAIMS: tuple[TrainedClaim, ...] = tuple(TrainedClaim(*row) for row in (
+    ("trained-triangles", "Proposition 1, trained", judge_triangles,
+     "DeepSets on [R, AR], trained on triangles, errs less than the constructed at small d (random graphs: < .9)"),
+    ("learned-monomials", "Proposition 3, trained", judge_monomials,
+     "a two-layer network learns monomials from samples (error < .2, falling by two thirds or more)"),
+    (CSL, "Section 5, circular skip links", judge_classes,
+     "ten classes that are one to 1-WL: GNN at chance exactly; RGNN and RGNN + LRGA above 1.5 times that"),
+    ("equivalent-pairs", "Section 5, graphs that are one to 1-WL", judge_classes,
+     "GNN at chance exactly on every pair; RGNN and RGNN + LRGA above 1.5 times that on one of them at least"),
+    ("learned-head", "Theorem 1, trained", judge_head,
+     "one head of 2-FWL is learned with a smaller error with LRGA than without, at equal parameters (±5 %)"),
+))  # fmt: skip
 
 
 def trained_statements(train: Callable[[str], TrainingRecord] | None = None) -> tuple[Statement, ...]:

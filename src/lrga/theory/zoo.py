@@ -50,48 +50,25 @@ def zoo() -> dict[str, HardGraphs]:
         (False, False)
     """
     entries = (
-        HardGraphs(
-            "hexagon-triangles",
-            (cycle(6), two_triangles()),
-            _SEEN_BY_2FWL,
-            "folklore; regular graphs of the same degree are equal to 1-WL (Cai, Fürer, Immerman 1992, section 1); "
-            "2-FWL counts triangles",
-        ),
-        HardGraphs(
-            "decalin-bicyclopentyl",
-            (decalin(), bicyclopentyl()),
-            _SEEN_BY_2FWL,
-            "Sato, A Survey on the Expressive Power of Graph Neural Networks, arXiv:2003.04078 (2020)",
-        ),
-        HardGraphs(
-            "circular-skip-links",
-            circular_skip_links(),
-            _SEEN_BY_2FWL,
-            "Murphy, Srinivasan, Rao, Ribeiro, Relational Pooling for Graph Representations, ICML 2019; "
-            "on 41 nodes, ten skips",
-        ),
-        HardGraphs(
-            "rook-shrikhande",
-            (rook(), shrikhande()),
-            _UNSEEN_BY_2FWL,
-            "Shrikhande, The uniqueness of the L2 association scheme, Ann. Math. Stat. 30 (1959): srg(16, 6, 2, 2)",
-        ),
-        HardGraphs(
-            "paulus",
-            paulus_family(),
-            _UNSEEN_BY_2FWL,
-            "Paulus, Conference matrices and graphs of order 26, report WSK 73/06, Eindhoven (1973): "
-            "all fifteen srg(25, 12, 5, 6)",
-        ),
-        HardGraphs(
-            "chang",
-            tuple(chang_family()),
-            _UNSEEN_BY_2FWL,
-            "Chang, Association schemes of partially balanced designs with parameters v = 28, n1 = 12, n2 = 15 and "
-            "p211 = 4, Science Record 4 (1960): all four srg(28, 12, 6, 4)",
-        ),
+        HardGraphs("hexagon-triangles", (cycle(6), two_triangles()), _SEEN_BY_2FWL,
+                   "folklore; regular graphs of the same degree are equal to 1-WL (Cai, Fürer, Immerman 1992, section "
+                   "1); 2-FWL counts triangles"),
+        HardGraphs("decalin-bicyclopentyl", (decalin(), bicyclopentyl()), _SEEN_BY_2FWL,
+                   "Sato, A Survey on the Expressive Power of Graph Neural Networks, arXiv:2003.04078 (2020)"),
+        HardGraphs("circular-skip-links", circular_skip_links(), _SEEN_BY_2FWL,
+                   "Murphy, Srinivasan, Rao, Ribeiro, Relational Pooling for Graph Representations, ICML 2019; "
+                   "on 41 nodes, ten skips"),
+        HardGraphs("rook-shrikhande", (rook(), shrikhande()), _UNSEEN_BY_2FWL,
+                   "Shrikhande, The uniqueness of the L2 association scheme, Ann. Math. Stat. 30 (1959): "
+                   "srg(16, 6, 2, 2)"),
+        HardGraphs("paulus", paulus_family(), _UNSEEN_BY_2FWL,
+                   "Paulus, Conference matrices and graphs of order 26, report WSK 73/06, Eindhoven (1973): "
+                   "all fifteen srg(25, 12, 5, 6)"),
+        HardGraphs("chang", tuple(chang_family()), _UNSEEN_BY_2FWL,
+                   "Chang, Association schemes of partially balanced designs with parameters v = 28, n1 = 12, n2 = 15 "
+                   "and p211 = 4, Science Record 4 (1960): all four srg(28, 12, 6, 4)"),
         *(_cai_fuerer_immerman(k) for k in (1, 2, 3)),
-    )
+    )  # fmt: skip
     return {entry.name: entry for entry in entries}
 
 
