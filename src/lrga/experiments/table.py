@@ -184,8 +184,10 @@ class Row:
 
     @property
     def generated(self) -> bool:
-        """Whether the averaged runs used graphs other than the published files."""
-        return any(record.data.get("note") for record in self.finished)
+        """Whether the averaged runs used generated graphs instead of the published files."""
+        spec = dataset_specs().get(self.cell.config.data.name)
+        of_graphs = spec is not None and not spec.one_graph  # the note on a set of one graph is about its split
+        return of_graphs and any(record.data.get("note") for record in self.finished)
 
     @property
     def state(self) -> str:
