@@ -76,6 +76,14 @@ def test_missing_paused_and_finished_cells_are_told_apart(tmp_path):
     assert max(map(len, table.to_text().splitlines())) <= 100
 
 
+def test_a_table_of_one_pair_from_records_has_its_difference(tmp_path):
+    for seed, gain in ((41, 1.0), (95, 1.5)):
+        write(tmp_path, seed, 60.0, lrga=False)
+        write(tmp_path, seed, 60.0 + gain)
+    table = record_table(reproduction("table1", dataset="CLUSTER", model="gcn", budget="100K"), [tmp_path])
+    assert table.notes[1].startswith("With LRGA, weighted accuracy (%) changes by +1.25 (95 % CI -1.93 to +4.43, 2")
+
+
 def test_published_files_have_no_mark(tmp_path):
     write(tmp_path, 41, 68.0, note="")
     assert "†" not in record_table(reproduction("table1", dataset="CLUSTER", model="gcn"), [tmp_path]).to_markdown()

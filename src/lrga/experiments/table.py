@@ -399,7 +399,8 @@ class Table(Tabular):
         done, all_cells = self.done
         runs = sum(len(row.finished) for row in self.rows)
         counted = f"{done} of {all_cells} cells have finished runs, {runs} runs in all."
-        lines = [counted, *gains_note(lrga_pairs(self.rows, labelled=True)), *lines]
+        pairs = lrga_pairs(self.rows, labelled=True)
+        lines = [counted, *(gains(self.rows) if len(pairs) == 1 else gains_note(pairs)), *lines]
         if any(row.generated for row in self.rows):
             lines.append(f"{DRAWN} trained on generated data: a new sample from the published recipe.")
         if self.brief:
