@@ -42,7 +42,7 @@ def test_a_run_prints_its_result_and_where_it_is(tmp_path):
     result = lrga("train", *SMALL, "--epochs", "2")
     assert "test weighted accuracy (%)" in result.stdout
     assert "last epoch, number 2" in result.stdout
-    folder = tmp_path / "runs" / "cluster-lrga-gcn-100k-seed41"
+    folder = tmp_path / "runs" / "cluster-lrga-gcn-seed41"
     assert str(folder.relative_to(tmp_path)) in result.stdout
     assert json.loads((folder / "result.json").read_text())["epochs"] == 2
     assert "epoch 2/2" in result.stderr
@@ -136,7 +136,7 @@ def test_own_graphs_are_trained_on(tmp_path):
     result = lrga(*arguments, "--split", "0.5,0.25,0.25", "--data-seed", "1")
     assert "test accuracy (%)" in result.stdout
     assert "paper" not in result.stdout
-    assert (tmp_path / "runs" / "mine-lrga-gin-100k-seed41").is_dir()
+    assert (tmp_path / "runs" / "mine-lrga-gin-seed41").is_dir()
 
 
 def write_prices(folder, *, columns="size,age"):
@@ -243,7 +243,7 @@ def test_several_seeds_have_a_table_and_a_folder_each(tmp_path):
     assert "test weighted accuracy (%): " in result.stdout
     assert "±" in result.stdout
     for seed in (41, 95):
-        folder = tmp_path / "runs" / f"cluster-lrga-gcn-100k-seed{seed}"
+        folder = tmp_path / "runs" / f"cluster-lrga-gcn-seed{seed}"
         assert json.loads((folder / "environment.json").read_text())[-1]["engine"] == "captured"
         assert f"seed {seed}: epoch 1/1" in result.stderr
     alone = json.loads(lrga("train", *SMALL, "--epochs", "1", "--seed", "95", "--engine", "captured", "--json").stdout)

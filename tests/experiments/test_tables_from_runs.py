@@ -2,15 +2,18 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
+from lrga.experiments.files import read_study
 from lrga.experiments.loading import load_runs, table_of_runs
 from lrga.experiments.records import RunRecord, write_record
 from lrga.paper.protocols import cells_of, paper_config
 from lrga.paper.reproduction import reproduction
 from reproduction.ablations import PARTS, ablations
 
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 EPOCH = {
     "epoch": 2, "lr": 1e-3, "train_loss": 0.5, "train_metric": 60.0, "val_loss": 0.7, "val_metric": 0.8,
     "test_loss": 0.9, "test_metric": 0.45, "seconds": 1.0, "elapsed": 2.0,
@@ -73,9 +76,23 @@ def test_missing_paused_and_finished_cells_are_told_apart(tmp_path):
     assert max(map(len, table.to_text().splitlines())) <= 100
 
 
+def test_a_table_of_one_pair_from_records_has_its_difference(tmp_path):
+    for seed, gain in ((41, 1.0), (95, 1.5)):
+        write(tmp_path, seed, 60.0, lrga=False)
+        write(tmp_path, seed, 60.0 + gain)
+    table = record_table(reproduction("table1", dataset="CLUSTER", model="gcn", budget="100K"), [tmp_path])
+    assert table.notes[1].startswith("With LRGA, weighted accuracy (%) changes by +1.25 (95 % CI -1.93 to +4.43, 2")
+
+
 def test_published_files_have_no_mark(tmp_path):
     write(tmp_path, 41, 68.0, note="")
     assert "†" not in record_table(reproduction("table1", dataset="CLUSTER", model="gcn"), [tmp_path]).to_markdown()
+
+
+def test_a_note_on_a_split_is_no_mark_of_generated_data():
+    study = read_study(RESULTS.parent / "past_the_paper.py", filters={"dataset": "Cora"})
+    table = record_table(study, [RESULTS / "past"])
+    assert (table.done[0] > 0, "†" in table.to_markdown()) == (True, False)
 
 
 def test_claims_have_a_table_for_each_part_with_the_best_epoch_and_training(tmp_path):

@@ -171,9 +171,10 @@ def test_weights_of_the_best_epoch_can_be_taken(make_config, make_splits, tmp_pa
 def test_new_folders_have_names_of_their_own(make_config, tmp_path):
     config = make_config(name="my/graphs.pt", lrga=False)
     first = new_folder(config, tmp_path)
-    assert first == tmp_path / "graphs-plain-gcn-100k-seed7"
+    assert first == tmp_path / "graphs-plain-gcn-seed7"  # its width is given, so its budget has no effect
     first.mkdir()
-    assert new_folder(config, tmp_path).name == "graphs-plain-gcn-100k-seed7-2"
+    assert new_folder(config, tmp_path).name == "graphs-plain-gcn-seed7-2"
+    assert new_folder(config.changed(hidden=None), tmp_path).name == "graphs-plain-gcn-100k-seed7"
 
 
 def test_a_default_folder_is_made_below_runs(make_config, make_splits, tmp_path, monkeypatch):

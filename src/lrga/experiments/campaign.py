@@ -18,6 +18,7 @@ from lrga.errors import CheckpointError, FolderInUseError, NonFiniteError, Optio
 from lrga.experiments.cell import Cell, budget_label, earlier_name, model_label, run_name
 from lrga.experiments.recording import Witness, make_record
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED, RunRecord, find_record, write_record
+from lrga.experiments.sheet import value_text
 from lrga.tasks.task import METRICS
 from lrga.training.callbacks.base import Callback
 from lrga.training.config import SECTION_OF, DataConfig, TrainingConfig
@@ -252,7 +253,8 @@ class Campaign:
 def run_title(config: TrainingConfig, labels: Mapping[str, Any] | None = None) -> str:
     """A short title of a run; with the ``labels`` of its cell, it shows the options that a sweep varies."""
     size, told = budget_label(config), ("model", "lrga", "budget", "seed", "name")
-    point = "".join(f", {key}={v}" for key, v in (labels or {}).items() if key in SECTION_OF and key not in told)
+    varied = {key: value for key, value in (labels or {}).items() if key in SECTION_OF and key not in told}
+    point = "".join(f", {key}={value_text(value)}" for key, value in varied.items())
     return f"{model_label(config)}{f' ({size})' if size else ''} on {config.data.name}{point}, seed {config.run.seed}"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lrga.data.datasets.building import plan_dataset
-from lrga.data.datasets.spec import SPLITS, dataset_name
+from lrga.data.datasets.spec import SPLITS, dataset_name, spec_of
 from lrga.errors import CheckpointError, DataError
 from lrga.experiments.published import Published
 from lrga.experiments.records import CLOCK, FAILED, FINISHED, RunRecord, compact
@@ -158,12 +158,13 @@ def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
     counted = None if result is None else result.parameters
     if counted is None and network is not None and task is not None:
         counted = network.size()
-    names = dict.fromkeys(name for epoch in epochs for name in epoch)
+    columns, name = dict.fromkeys(column for epoch in epochs for column in epoch), config.data.name
+    note = "" if dataset_name(name) is None else spec_of(name).note
     record = RunRecord(
         run=home.path.resolve().name,
         status=FINISHED if finished else UNFINISHED,
         reason=result.stopped_by if finished else _last_word(home.path / "log.txt"),
-        data={"name": config.data.name, "options": dict(config.data.options), "sha256": checksum},
+        data={"name": name, "options": dict(config.data.options), "sha256": checksum, "note": note},
         model={"parameters": counted},
         config=config.to_json(),
         seed=config.run.seed,
@@ -172,7 +173,7 @@ def record_of_folder(path: str | Path) -> tuple[RunRecord, tuple[str, ...]]:
         seconds=epochs[-1]["elapsed"] if epochs else 0.0,
         last=history[-1].to_json() if history else None,
         best=None if best is None else best.to_json(),
-        curve={name: [epoch.get(name) for epoch in epochs] for name in names},
+        curve={name: [epoch.get(name) for epoch in epochs] for name in columns},
         environment=environment,
         published=None,
         time=str(environment[-1].get("started", "")) if environment else "",

@@ -10,6 +10,7 @@ from lrga.errors import OptionError
 from lrga.experiments.cell import cell_beside, refuse_taken
 from lrga.experiments.options import check_option
 from lrga.experiments.published import Reference
+from lrga.experiments.sheet import value_text
 from lrga.experiments.study import OUTPUT, Study
 from lrga.experiments.table import Row, Table, best_by_validation
 from lrga.models.zoo import budget_of
@@ -68,7 +69,7 @@ def _best(rows: Sequence[Row]) -> list[str]:
     row, metric = rows[number], rows[number].metric
     val, test = row.spread(key="val_metric"), row.spread()
     assert val is not None
-    point = ", ".join(f"{key}={value}" for key, value in row.cell.labels.items())
+    point = ", ".join(f"{key}={value_text(value)}" for key, value in row.cell.labels.items())
     shown = "" if test is None else f" (test {test.text(metric.decimals)})"
     return [f"Best in validation: {point}, {metric.name} {val.text(metric.decimals)}{shown}."]
 

@@ -184,8 +184,10 @@ class Row:
 
     @property
     def generated(self) -> bool:
-        """Whether the averaged runs used graphs other than the published files."""
-        return any(record.data.get("note") for record in self.finished)
+        """Whether the averaged runs used generated graphs instead of the published files."""
+        spec = dataset_specs().get(self.cell.config.data.name)
+        of_graphs = spec is not None and not spec.one_graph  # the note on a set of one graph is about its split
+        return of_graphs and any(record.data.get("note") for record in self.finished)
 
     @property
     def state(self) -> str:
@@ -397,7 +399,8 @@ class Table(Tabular):
         done, all_cells = self.done
         runs = sum(len(row.finished) for row in self.rows)
         counted = f"{done} of {all_cells} cells have finished runs, {runs} runs in all."
-        lines = [counted, *gains_note(lrga_pairs(self.rows, labelled=True)), *lines]
+        pairs = lrga_pairs(self.rows, labelled=True)
+        lines = [counted, *(gains(self.rows) if len(pairs) == 1 else gains_note(pairs)), *lines]
         if any(row.generated for row in self.rows):
             lines.append(f"{DRAWN} trained on generated data: a new sample from the published recipe.")
         if self.brief:

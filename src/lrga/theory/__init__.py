@@ -44,15 +44,7 @@ from lrga.theory.kernels import (
 )
 from lrga.theory.labelled import LabelledGraph, as_graph
 from lrga.theory.wl.joint import Colouring
-from lrga.theory.wl.verdicts import (
-    TESTS,
-    Comparison,
-    compare,
-    distinguishes,
-    refine,
-    stable_colouring,
-    verdict_matrix,
-)
+from lrga.theory.wl.verdicts import TESTS, Comparison, compare, distinguishes, refine, stable_colouring, verdict_matrix
 from lrga.theory.zoo import HardGraphs, zoo
 
 __all__ = [

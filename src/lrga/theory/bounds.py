@@ -71,13 +71,7 @@ def matrix_bound(num_nodes: int, channels: int, deviation: float, width: float, 
 
 
 def channels_for(
-    num_nodes: int,
-    xi: float,
-    delta: float,
-    width: float,
-    *,
-    adjacency_norm: float | None = None,
-    sharp: bool = False,
+    num_nodes: int, xi: float, delta: float, width: float, *, adjacency_norm: float | None = None, sharp: bool = False
 ) -> int:
     """The d for which ‖(1/d) A R Rᵀ − A‖_F < ξ with probability 1 − δ.
 

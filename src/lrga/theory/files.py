@@ -111,11 +111,7 @@ def parse_edge_list(
     pairs = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
     wanted = labels and edge_attribute is not None
     return graph_from_arcs(
-        pairs[:, 0],
-        pairs[:, 1],
-        len(index),
-        edge_labels=labels if wanted else None,
-        both_ways=not directed,
+        pairs[:, 0], pairs[:, 1], len(index), edge_labels=labels if wanted else None, both_ways=not directed
     )
 
 

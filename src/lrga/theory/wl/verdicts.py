@@ -82,13 +82,7 @@ def distinguishes(
     return compare(first, second, test, device=device).distinguished
 
 
-def compare(
-    a: GraphLike,
-    b: GraphLike,
-    test: str = "1-wl",
-    *,
-    device: torch.device | str = "cpu",
-) -> Comparison:
+def compare(a: GraphLike, b: GraphLike, test: str = "1-wl", *, device: torch.device | str = "cpu") -> Comparison:
     """Compares two graphs with a test; returns the verdict and the number of rounds.
 
     Example:
@@ -105,11 +99,7 @@ def compare(
 
 
 def refine(
-    graphs: Sequence[GraphLike],
-    test: str = "1-wl",
-    *,
-    rounds: int | None = None,
-    device: torch.device | str = "cpu",
+    graphs: Sequence[GraphLike], test: str = "1-wl", *, rounds: int | None = None, device: torch.device | str = "cpu"
 ) -> list[Colouring]:
     """Stable colourings of several graphs, refined together: equal names mean equal colours in all of them.
 
@@ -148,11 +138,7 @@ def refine(
 
 
 def stable_colouring(
-    graph: GraphLike,
-    test: str = "1-wl",
-    *,
-    rounds: int | None = None,
-    device: torch.device | str = "cpu",
+    graph: GraphLike, test: str = "1-wl", *, rounds: int | None = None, device: torch.device | str = "cpu"
 ) -> Colouring:
     """The stable colouring of one graph, with histogram and number of rounds; the options are those of :func:`refine`.
 
@@ -165,12 +151,7 @@ def stable_colouring(
     return refine([graph], test, rounds=rounds, device=device)[0]
 
 
-def verdict_matrix(
-    graphs: Sequence[GraphLike],
-    test: str = "1-wl",
-    *,
-    device: torch.device | str = "cpu",
-) -> Array:
+def verdict_matrix(graphs: Sequence[GraphLike], test: str = "1-wl", *, device: torch.device | str = "cpu") -> Array:
     """``[G, G]`` of bool: entry (a, b) says whether the test distinguishes graphs a and b.
 
     Example:

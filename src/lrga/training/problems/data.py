@@ -289,6 +289,14 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
             for split in SPLITS
         }
         return TrainingData(splits, task_of(dataset), spec_of(dataset).inputs, dataset)
+    own = given if isinstance(given, OwnData) else load_own(data, given)
+    names = {"node": own.node_names, "edge": own.edge_names, "target": own.target_names}
+    features = {level: list(columns) for level, columns in names.items() if columns is not None}
+    return TrainingData(own.splits, task_of_custom(own), inputs_of_custom(own), None, features, own.notes)
+
+
+def load_own(data: DataConfig, given: Given = None) -> OwnData:
+    """Loads the user's own graphs (``given``, or those that a configuration names) with its options."""
     if given is None and ":" not in data.name and not Path(data.name).expanduser().exists():
         remedy = "correct the name or the path (lrga data ls lists all sets; an edge list needs --task link)"
         if close := get_close_matches(data.name.lower(), [name.lower() for name in dataset_specs()], n=1):
@@ -300,14 +308,6 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
             f"{data.name!r}, which does not exist in {Path.cwd()}",
             remedy,
         )
-    own = given if isinstance(given, OwnData) else load_own(data, given)
-    names = {"node": own.node_names, "edge": own.edge_names, "target": own.target_names}
-    features = {level: list(columns) for level, columns in names.items() if columns is not None}
-    return TrainingData(own.splits, task_of_custom(own), inputs_of_custom(own), None, features, own.notes)
-
-
-def load_own(data: DataConfig, given: Given = None) -> OwnData:
-    """Loads the user's own graphs (``given``, or those that a configuration names) with its options."""
     remedy = "omit it, or for the links of an edge list add --task link"
     _check_options("your own graphs", load_custom, data.options, remedy)
     return load_custom(data.name if given is None else given, **data.options)

@@ -357,8 +357,8 @@ def new_folder(config: TrainingConfig, below: str | Path = "runs") -> Path:
     """A new folder in ``below``, named after the run; after a restart by ``torchrun``, the folder that this command
     created before."""
     model, data = config.model, Path(config.data.name.replace(":", "-")).stem
-    kind = ["lrga" if model.lrga else "plain", model.model, *([str(config.budget)] if config.budget else [])]
-    parts = [data, *kind, f"seed{config.run.seed}"]
+    budget = [str(config.budget)] if config.budget and model.hidden is None else []
+    parts = [data, "lrga" if model.lrga else "plain", model.model, *budget, f"seed{config.run.seed}"]
     base = Path(below) / "-".join(part.lower() for part in parts)
     folder, number = base, 2
     while folder.exists() and not RunFolder(folder).begun_before_restart:
