@@ -75,7 +75,7 @@ def with_numpy(folder: Path, answer: "multiprocessing.Queue") -> None:
     begin = time.perf_counter()
     edges = np.loadtxt(folder / "raw" / "edge.csv.gz", delimiter=",", dtype=np.int64, max_rows=2_000_000)
     seconds = (time.perf_counter() - begin) / len(edges)
-    from lrga.io.numeric_csv import read_numbers
+    from lrga.data.datasets.source import read_numbers
 
     begin = time.perf_counter()
     ours = read_numbers(folder / "raw" / "edge.csv.gz", columns=2)

@@ -6,7 +6,6 @@ from torch_geometric.data import Data
 
 from lrga.data import AddEncodings, PackedGraphs, with_encodings
 from lrga.data import encodings as module
-from lrga.data.encodings import encode_splits
 from lrga.data.packed.padded import Capacity
 from lrga.data.packed.sampler import NeighborSampler
 
@@ -39,7 +38,7 @@ def test_batches_plain_padded_and_sampled_carry_the_encodings_of_their_graphs(pa
 
 
 def test_encodings_are_computed_once_and_kept_by_kind_size_and_edges(packed, tmp_path, monkeypatch):
-    first = encode_splits({"train": packed}, ["rrwp:4", "lappe:2"], root=tmp_path)["train"]
+    first = with_encodings(packed, ["rrwp:4", "lappe:2"], folder=tmp_path / "encodings")
     files = sorted(path.name for path in (tmp_path / "encodings").iterdir())
     assert [name.split("-", 1)[1] for name in files] == ["lappe-2.safetensors", "rrwp-4.safetensors"]
 
@@ -48,28 +47,28 @@ def test_encodings_are_computed_once_and_kept_by_kind_size_and_edges(packed, tmp
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "encode", refuse)
-        again = encode_splits({"train": packed}, ["rrwp:4", "lappe:2"], root=tmp_path)["train"]
+        again = with_encodings(packed.subset(slice(None)), ["rrwp:4", "lappe:2"], folder=tmp_path / "encodings")
         for name in ("node_encoding", "edge_encoding"):
             assert torch.equal(again.columns[name].values, first.columns[name].values)
         for other in (["rrwp:5"], ["rwse:4"]):
             with pytest.raises(AssertionError, match="computed again"):
-                encode_splits({"train": packed}, other, root=tmp_path)
+                with_encodings(packed, other, folder=tmp_path / "encodings")
         with pytest.raises(AssertionError, match="computed again"):  # other edges
-            encode_splits({"train": packed.subset([1, 0, 2])}, ["rrwp:4"], root=tmp_path)
+            with_encodings(packed.subset([1, 0, 2]), ["rrwp:4"], folder=tmp_path / "encodings")
     for name in files:  # damaged files are not believed
         content = bytearray((tmp_path / "encodings" / name).read_bytes())
         (tmp_path / "encodings" / name).write_bytes(content[:-1])
-    healed = encode_splits({"train": packed}, ["rrwp:4", "lappe:2"], root=tmp_path)["train"]
+    healed = with_encodings(packed.subset(slice(None)), ["rrwp:4", "lappe:2"], folder=tmp_path / "encodings")
     assert torch.equal(healed.columns["node_encoding"].values, first.columns["node_encoding"].values)
 
 
 def test_splits_of_one_graph_share_its_encodings(packed, tmp_path):
     mask = module.Column("node", torch.zeros(packed.num_nodes, dtype=torch.bool), torch.bool)
     splits = {name: packed.with_column("mask", mask) for name in ("train", "val", "test")}
-    found = encode_splits(splits, ["rwse:3"], root=tmp_path)
+    found = {name: with_encodings(own, ["rwse:3"], folder=tmp_path) for name, own in splits.items()}
     assert found["train"].columns["node_encoding"] is found["test"].columns["node_encoding"]
 
 
 def test_a_folder_that_cannot_be_written_to_is_no_error(packed, tmp_path):
     (tmp_path / "encodings").write_text("a file where the folder should be")
-    assert "node_encoding" in encode_splits({"train": packed}, ["rwse:3"], root=tmp_path)["train"].columns
+    assert "node_encoding" in with_encodings(packed, ["rwse:3"], folder=tmp_path / "encodings").columns

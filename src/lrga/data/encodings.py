@@ -6,7 +6,7 @@ the edges, so a cache file is named by a checksum of the edges, the encoding and
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from torch_geometric.transforms import BaseTransform
 
-from lrga.data.datasets.source import data_root
 from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.errors import LRGAError
 from lrga.io.safetensors import load_data, save_data
@@ -106,13 +105,3 @@ def _columns(graphs: PackedGraphs, wanted: Iterable[Encoding], folder: str | Pat
             parts[level].append(values.to(graphs.device))
     names = {"node": NODE, "edge": EDGE}
     return {names[of]: Column(of, torch.cat(own, dim=1), torch.float32) for of, own in parts.items() if own}
-
-
-def encode_splits(
-    splits: Mapping[str, PackedGraphs], encodings: Iterable[str] | None, *, root: str | Path | None = None
-) -> dict[str, PackedGraphs]:
-    """:func:`with_encodings` for every split, cached in the data root."""
-    if not parse_encodings(encodings):
-        return dict(splits)
-    folder = data_root(root) / FOLDER
-    return {name: with_encodings(graphs, encodings, folder=folder) for name, graphs in splits.items()}

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from lrga.errors import CheckpointError, LRGAError, OptionError
@@ -81,7 +82,7 @@ def check_fields(kind: type, values: Mapping[str, Any]) -> None:
     """
     hints = _hints(kind)
     for name, value in values.items():
-        allowed = set(get_args(hints[name])) or {hints[name]}
+        allowed = set(get_args(hints[name])) if isinstance(hints[name], UnionType) else {hints[name]}
         if allowed <= _PLAIN.keys() and not any(_PLAIN[one][1](value) for one in allowed):
             words = " or ".join(word for one, (word, _) in _PLAIN.items() if one in allowed)
             raise OptionError(f"{name} to be {words}", repr(value)[:80], f"pass another {name}")
@@ -115,6 +116,7 @@ _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     int: ("an integer", _is_integer),
     list[int]: ("a list of integers", lambda value: isinstance(value, list) and all(map(_is_integer, value))),
     float: ("a number", is_number),
+    dict[str, float]: ("numbers by name", lambda own: isinstance(own, dict) and all(map(is_number, own.values()))),
     str: ("text", lambda value: isinstance(value, str)),
     type(None): ("null", lambda value: value is None),
 }

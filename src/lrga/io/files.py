@@ -149,11 +149,8 @@ def _sync(path: Path) -> None:
 
 def sha256_of(path: Path) -> str:
     """Checksum of a file in hexadecimal; the file is read in blocks."""
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def facts_of(path: Path) -> FileFacts:

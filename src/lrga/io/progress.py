@@ -2,19 +2,17 @@
 
 import sys
 import time
-from typing import Protocol
+from collections.abc import Callable
 
 QUIET_SECONDS = 2.0  # shorter operations print nothing
 PLAIN_LINE_SECONDS = 10.0  # seconds between two lines
 
 
-class Progress(Protocol):
-    """``progress(label, done, total)``: ``done`` of ``total`` units of the step named ``label`` are finished.
+Progress = Callable[[str, int, int | None], None]
+"""``progress(label, done, total)``: ``done`` of ``total`` units of the step named ``label`` are finished.
 
-    ``total`` is ``None`` if unknown. It may be called from any thread, at any rate.
-    """
-
-    def __call__(self, label: str, done: int, total: int | None) -> None: ...
+``total`` is ``None`` if unknown. It may be called from any thread, at any rate.
+"""
 
 
 def silent(label: str, done: int, total: int | None) -> None:

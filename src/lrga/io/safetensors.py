@@ -13,7 +13,6 @@ from torch import Tensor
 from lrga.errors import CheckpointError, ChecksumError, DataError, LRGAError
 from lrga.io import limits
 from lrga.io.files import write_bytes
-from lrga.io.limits import reading
 
 
 def save_tensors(
@@ -50,11 +49,11 @@ def load_data(path: Path, *, key: str, version: int, what: str) -> Iterator[tupl
     Any error of the block that uses them means that the file is damaged.
     """
     remedy = "build the data set again with this version, or pass another file"
-    with reading(path, "a complete safetensors file", remedy=remedy, damage=ChecksumError):
+    with limits.reading(path, "a complete safetensors file", remedy=remedy, damage=ChecksumError):
         limits.open_regular(path, error=ChecksumError).close()
         with safe_open(path, framework="pt") as file:
             tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
-    with reading(path, f"{what} in", remedy=remedy):
+    with limits.reading(path, f"{what} in", remedy=remedy):
         header = limits.parse_json(metadata[key])
         if header["format"] != version:
             raise DataError(f"{path} in format {version}", f"format {header['format']}", remedy)

@@ -162,13 +162,12 @@ class _RestrictedUnpickler(pickle._Unpickler):
         return maker
 
 
-def load_pickle(source: str | Path | bytes, *, encoding: str = "ASCII", name: str = "a pickle in memory") -> Any:
+def load_pickle(source: str | Path | bytes, *, encoding: str = "ASCII") -> Any:
     """Reads a pickle of arrays, tensors, plain containers and scalars; any other pickle is an error and is not run.
 
     Args:
         source: A path, or the bytes of a pickle.
         encoding: Encoding of text in a pickle of Python 2: ``"ASCII"``, ``"latin1"`` or ``"bytes"``.
-        name: Name of the source in errors, if it is not a path.
 
     Returns:
         The object: lists, tuples, dicts, sets, numbers, text, bytes, ``numpy.ndarray``, ``torch.Tensor``. A
@@ -187,7 +186,7 @@ def load_pickle(source: str | Path | bytes, *, encoding: str = "ASCII", name: st
 a pickle in memory, got a pickle that asks for os.system. \
 To fix: do not load this file with other tools either; download it from its official source.
     """
-    where = Path(name) if isinstance(source, bytes) else Path(source)
+    where = Path("a pickle in memory" if isinstance(source, bytes) else source)
     with _refusing(where, _ADMITTED + " in"):
         content = source if isinstance(source, bytes) else limits.read_bytes(where)
         value = _RestrictedUnpickler(io.BytesIO(content), encoding=encoding).load()

@@ -166,10 +166,8 @@ def _classified(scores: Any, labels: Any, classes: int | None = None) -> tuple[T
     if labels.dim() == 2 and labels.size(1) == 1:
         labels = labels.squeeze(1)
     if labels.shape != scores.shape[:1]:
-        got = f"shape {list(labels.shape)}"
-        raise ShapeError(
-            f"labels of shape [{scores.size(0)}], one for each row of scores", got, "pass one label per row"
-        )
+        expected, got = f"labels of shape [{scores.size(0)}], one for each row of scores", f"shape {list(labels.shape)}"
+        raise ShapeError(expected, got, "pass one label per row")
     if labels.is_floating_point() or labels.is_complex():
         raise DTypeError("integer labels", str(labels.dtype), "call labels.long()")
     _check_not_empty(scores)

@@ -14,17 +14,15 @@ from torch import Tensor
 from lrga.checks import check_choice, check_count
 from lrga.data.datasets.spec import spec_of
 from lrga.data.links.negatives import KINDS as NEGATIVES
-from lrga.data.own.reading import OwnData
+from lrga.data.own.reading import TASKS, OwnData
+from lrga.data.packed.arrays import LEVELS
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.padded import PaddedBatch
 from lrga.errors import DataError, OptionError, ShapeError
 from lrga.io.documents import read_fields
 from lrga.tasks import metrics
 from lrga.tasks.losses import LOSSES
-from lrga.tasks.metrics import share
 
-LEVELS = ("node", "graph", "edge")
-KINDS = ("classification", "multilabel", "regression")
 DEFAULTS = {  # default loss and metric of each kind
     "classification": ("cross_entropy", "accuracy"),
     "multilabel": ("binary_cross_entropy", "average_precision"),
@@ -94,16 +92,16 @@ HITS = re.compile(r"hits@([1-9][0-9]{0,8})")
 _CLASSES, _LABELS, _NUMBERS = ("classification",), ("classification", "multilabel"), ("regression",)
 _OF_SETS = {
     "weighted_accuracy": Metric("weighted accuracy (%)", metrics.mean_recall, _CLASSES, True, metrics.recall_sums),
-    "accuracy": Metric("accuracy (%)", partial(share, scale=100.0), _CLASSES, True, metrics.accuracy_sums),
-    "f1_positive": Metric("F1 of class 1", share, _CLASSES, True, metrics.f1_sums, decimals=3),
-    "mae": Metric("MAE", share, _NUMBERS, False, metrics.error_sums, decimals=3),
+    "accuracy": Metric("accuracy (%)", partial(metrics.share, scale=100.0), _CLASSES, True, metrics.accuracy_sums),
+    "f1_positive": Metric("F1 of class 1", metrics.share, _CLASSES, True, metrics.f1_sums, decimals=3),
+    "mae": Metric("MAE", metrics.share, _NUMBERS, False, metrics.error_sums, decimals=3),
 }
 _SQUARED = partial(metrics.error_sums, size=torch.square)
 METRICS: dict[str, Metric] = _Metrics(
     {
         **_OF_SETS,
-        "mse": Metric("MSE", share, _NUMBERS, False, _SQUARED, decimals=3),
-        "rmse": Metric("RMSE", lambda sums: share(sums).sqrt(), _NUMBERS, False, _SQUARED, decimals=3),
+        "mse": Metric("MSE", metrics.share, _NUMBERS, False, _SQUARED, decimals=3),
+        "rmse": Metric("RMSE", lambda sums: metrics.share(sums).sqrt(), _NUMBERS, False, _SQUARED, decimals=3),
         "roc_auc": Metric("ROC-AUC", metrics.roc_auc, _LABELS, True, decimals=3),
         "average_precision": Metric("average precision", metrics.average_precision, _LABELS, True, decimals=3),
         # metrics of the benchmark (PATTERN, CLUSTER, ZINC, TSP): they depend on the batch size of the evaluation
@@ -184,7 +182,7 @@ class Task(_Scored):
 
     def __post_init__(self) -> None:
         check_choice("level", self.level, LEVELS)
-        check_choice("kind", self.kind, KINDS)
+        check_choice("kind", self.kind, TASKS)
         for name, default in zip(("loss", "metric"), DEFAULTS[self.kind], strict=True):
             object.__setattr__(self, name, getattr(self, name) or default)
         check_count("out_channels", self.out_channels, minimum=2 if self.kind == "classification" else 1)

@@ -386,9 +386,8 @@ class TrainingConfig:
         for key, value in options.items():
             section = SECTION_OF.get(key)
             if section is None:
-                raise OptionError(
-                    f"one of the options {', '.join(sorted(SECTION_OF))}", repr(key), "choose one of these"
-                )
+                expected = f"one of the options {', '.join(sorted(SECTION_OF))}"
+                raise OptionError(expected, repr(key), "choose one of these")
             if section == "link" and self.link is None:
                 got = f"{key} for {self.data.name}"
                 remedy = "omit it, or use an ogbl set, or your edge list with --task link"

@@ -135,6 +135,11 @@ class OwnRandomness:
                 self._default.graphsafe_set_state(shared)
 
 
+def forked_devices(device: torch.device) -> list[int]:
+    """The GPU whose random state a run must not change."""
+    return [device.index] if device.type == "cuda" and device.index is not None else []
+
+
 def random_states(device: torch.device) -> dict[str, Tensor]:
     """PyTorch's random states of the CPU and of the current GPU, as bytes."""
     states = {"cpu": torch.get_rng_state()}

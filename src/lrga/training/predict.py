@@ -25,7 +25,7 @@ from lrga.io.files import atomic_path
 from lrga.models.gnn import EDGE_CONVOLUTIONS
 from lrga.tasks.losses import wide
 from lrga.tasks.task import Task
-from lrga.training.determinism import choose_device
+from lrga.training.determinism import choose_device, forked_devices
 from lrga.training.evaluate import run_model
 from lrga.training.problems.architecture import Architecture
 from lrga.training.problems.data import load_link_source
@@ -130,7 +130,7 @@ class Predictor:
         from the run's seed.
         """
         graphs = with_encodings(graphs, self.architecture.encoding).to(self.device)
-        with torch.random.fork_rng([] if self.device.type == "cpu" else [self.device.index or 0]):
+        with torch.random.fork_rng(forked_devices(self.device)):
             torch.manual_seed(RunFolder(self.folder).config().run.seed)
             for number, batch in enumerate(graphs.batches(batch_size)):
                 output = run_model(self.model, with_features(batch, self.architecture))
@@ -249,24 +249,18 @@ def with_features(batch: PackedBatch, model: Architecture) -> PackedBatch:
 
 
 def _ids(graphs: PackedGraphs, batch: PackedBatch, first: int, level: str) -> Iterator[list[Any]]:
-    names = graphs.objects.get("graph_id") or list(range(len(graphs)))
-    chosen = range(first, first + batch.num_graphs)
+    rows = slice(first, first + batch.num_graphs)
+    names: Sequence[Any] = (graphs.objects.get("graph_id") or range(len(graphs)))[rows]
     if level == "graph":
-        yield from ([names[g]] for g in chosen)
+        yield from ([name] for name in names)
         return
-    own: list[list[Any]] | None = graphs.objects.get("node_id")
-    ptr = batch.ptr.tolist()
+    ids = graphs.objects.get("node_id", [])[rows] or map(range, batch.ptr.diff().tolist())
+    nodes = [[name, node] for name, own in zip(names, ids, strict=True) for node in own]
     if level == "node":
-        for k, g in enumerate(chosen):
-            nodes = own[g] if own is not None else range(ptr[k + 1] - ptr[k])
-            yield from ([names[g], node] for node in nodes)
+        yield from nodes
         return
-    ends = batch.in_original_order(batch.edge_index.t().contiguous()).cpu()
-    graph_of = batch.batch.cpu()[ends[:, 0]].tolist()
-    for k, (source, target) in zip(graph_of, ends.tolist(), strict=True):
-        g, begin = first + k, ptr[k]
-        pair = (source - begin, target - begin)
-        yield [names[g], *(pair if own is None else (own[g][pair[0]], own[g][pair[1]]))]
+    for source, target in batch.in_original_order(batch.edge_index.t().contiguous()).tolist():
+        yield [*nodes[source], nodes[target][1]]
 
 
 @dataclass(frozen=True)

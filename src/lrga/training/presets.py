@@ -134,17 +134,15 @@ def refuse_unused(config: TrainingConfig, given: Mapping[str, Any]) -> None:
 @contextmanager
 def runs_of_a_table() -> Iterator[None]:
     """Inside the block an option may apply to some of the runs; an option that no run uses is an error at the end."""
-    if _collected.get() is not None:  # nested blocks
-        yield
-        return
-    token = _collected.set({})
+    outer = _collected.get()
+    collected = {} if outer is None else outer  # nested blocks share one
+    token = _collected.set(collected)
     try:
         yield
-        collected = _collected.get() or {}
     finally:
         _collected.reset(token)
     for key, reason in collected.items():
-        if reason:
+        if reason and outer is None:
             _refuse(key, reason)
 
 

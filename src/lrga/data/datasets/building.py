@@ -56,9 +56,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     with limits.reading(path, "a manifest in", remedy=rebuild_remedy(folder), damage=ChecksumError):
         value = limits.read_json(path)
-        files = {
-            str(name): FileFacts(int(facts["size"]), str(facts["sha256"])) for name, facts in value["files"].items()
-        }
+        files = {str(name): FileFacts(int(own["size"]), str(own["sha256"])) for name, own in value["files"].items()}
         notes = dict(value["notes"])
         if not isinstance(notes.get("source"), str | None):
             raise TypeError("its source is not a path")

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from lrga.data.datasets.ogb import OGB
-from lrga.data.datasets.source import BuildContext, demand, read_arrays
+from lrga.data.datasets.source import BuildContext, demand, read_arrays, read_numbers
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.io.download import RemoteFile
 from lrga.io.limits import reading
-from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import read_pt
 
 ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
@@ -131,16 +130,13 @@ def read_lrgb(paths: list[Path]) -> Molecules:
     }
 
 
-_PEPTIDES = ("Peptides-func", "peptides_func.npz", [f"{split}.pt" for split in SPLITS], read_lrgb)
-_MOLHIV = ("ogbg-molhiv", "molhiv.npz", list(_OGB_FILES), read_ogb)
-_PEPTIDES_SIZES = {"train": 10_873, "val": 2_331, "test": 2_331}
-_MOLHIV_SIZES = {"train": 32_901, "val": 4_113, "test": 4_113}
+_LRGB_FILES = [f"{split}.pt" for split in SPLITS]
 SPECS = (
     DatasetSpec(
-        name=_PEPTIDES[0],
+        name="Peptides-func",
         inputs=Inputs("graph", 10, "embeddings", ATOMS, "embeddings", BONDS),
         task=TaskSpec("multilabel", "binary_cross_entropy", "average_precision"),
-        splits=_PEPTIDES_SIZES,
+        splits={"train": 10_873, "val": 2_331, "test": 2_331},
         mean_nodes=150.94,
         mean_edges=307.3,
         node_features="nine atom categories (as in OGB)",
@@ -154,15 +150,17 @@ SPECS = (
             "Singh et al.: SATPdb: a database of structurally annotated therapeutic peptides. "
             "Nucleic Acids Research 44(D1), 2016",
         ),
-        build=partial(build, *_PEPTIDES, ("peptides_func", "peptidesfunc")),
+        build=partial(
+            build, "Peptides-func", "peptides_func.npz", _LRGB_FILES, read_lrgb, ("peptides_func", "peptidesfunc")
+        ),
         files=(RemoteFile("https://www.dropbox.com/s/ycsq37q8sxs1ou8/peptidesfunc.zip?dl=1", "peptidesfunc.zip"),),
         schedule=Schedule(max_epochs=250),
     ),
     DatasetSpec(
-        name=_MOLHIV[0],
+        name="ogbg-molhiv",
         inputs=Inputs("graph", 1, "embeddings", ATOMS, "embeddings", BONDS),
         task=TaskSpec("multilabel", "binary_cross_entropy", "roc_auc"),
-        splits=_MOLHIV_SIZES,
+        splits={"train": 32_901, "val": 4_113, "test": 4_113},
         mean_nodes=25.51,
         mean_edges=54.94,
         node_features="nine atom categories",
@@ -175,7 +173,7 @@ SPECS = (
             "Wu, Ramsundar, Feinberg, Gomes, Geniesse, Pappu, Leswing, Pande: MoleculeNet: a benchmark for molecular "
             "machine learning. Chemical Science 9(2), 2018",
         ),
-        build=partial(build, *_MOLHIV, ("ogbg_molhiv", "hiv")),
+        build=partial(build, "ogbg-molhiv", "molhiv.npz", list(_OGB_FILES), read_ogb, ("ogbg_molhiv", "hiv")),
         files=(RemoteFile("https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip", "hiv.zip"),),
         schedule=Schedule(max_epochs=100),
     ),

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from lrga.data.datasets.source import BuildContext, demand
+from lrga.data.datasets.source import BuildContext, demand, read_numbers
 from lrga.data.datasets.spec import DatasetSpec, Inputs, TaskSpec, spec_of
 from lrga.data.links.data import LinkData, LinkSplit
 from lrga.io.download import RemoteFile
 from lrga.io.limits import reading
-from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import read_pt
 
 FILES = {"train": "train.pt", "val": "valid.pt", "test": "test.pt"}

@@ -13,12 +13,11 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from lrga.data.datasets.masked import Graph, masked_graph
-from lrga.data.datasets.source import BuildContext, demand, read_arrays
+from lrga.data.datasets.source import BuildContext, demand, read_arrays, read_numbers
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec, spec_of
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.io.download import RemoteFile
 from lrga.io.limits import check_memory, reading
-from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import load_pickle
 
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")

@@ -14,7 +14,7 @@ comes from raw 64-bit words of seeded streams, one for each fixed chunk of graph
 version of numpy.
 """
 
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -73,7 +73,7 @@ class RandomStream:
         n = len(blocks)
         threshold = np.round(probability * 2.0**32).astype(np.uint32)
         drawn = self.words(n * n).reshape(n, n) < threshold[:, blocks][blocks]
-        drawn &= _below_diagonal(n)
+        drawn &= np.tri(n, k=-1, dtype=bool)
         return drawn | drawn.T
 
 
@@ -161,22 +161,10 @@ def draw_cluster_graph(stream: RandomStream) -> Graph:
 
 def _flat(graph: Graph) -> tuple[np.ndarray, ...]:
     """Number of nodes; source of each edge; edges, feature and label of each node."""
-    n = len(graph.labels)
-    # Row-major order of a symmetric matrix is the order by target, then by source.
-    sources = _columns(n)[graph.adjacency]
+    # Row-major order of a symmetric matrix is the order by target, then by source; there are at most 204 nodes.
+    sources = graph.adjacency.nonzero()[1].astype(np.uint8)
     degree = graph.adjacency.sum(1)
-    return np.array([n]), sources, degree, graph.features.astype(np.uint8), graph.labels.astype(np.uint8)
-
-
-@cache
-def _below_diagonal(n: int) -> np.ndarray:
-    return np.tri(n, k=-1, dtype=bool)
-
-
-@cache
-def _columns(n: int) -> np.ndarray:
-    """[n, n] uint8: the column of every entry; graphs have at most 6 x 34 = 204 nodes."""
-    return np.tile(np.arange(n, dtype=np.uint8), (n, 1))
+    return np.array([len(degree)]), sources, degree, graph.features.astype(np.uint8), graph.labels.astype(np.uint8)
 
 
 def _spec(

@@ -19,7 +19,6 @@ from lrga.io.limits import check_memory
 
 SPLITS = ("train", "val", "test")
 GRAPH_BYTES = 1_000  # least memory of a graph
-LINKS = "link"
 _METRICS = {"mae": "mean absolute error", "f1_positive": "F1 of class 1", "roc_auc": "ROC-AUC"}
 
 
@@ -142,7 +141,7 @@ class DatasetSpec:
     @property
     def links(self) -> bool:
         """Whether links are predicted."""
-        return self.inputs.task == LINKS
+        return self.inputs.task == "link"
 
     @property
     def metric(self) -> str:
@@ -235,9 +234,6 @@ def spec_of(name: object) -> DatasetSpec:
     """
     found = dataset_name(name)
     if found is None:
-        raise OptionError(
-            f"one of the data sets {', '.join(dataset_specs())}",
-            repr(name),
-            "choose one of these names; to read your own graphs, use lrga.data.load_custom",
-        )
+        remedy = "choose one of these names; to read your own graphs, use lrga.data.load_custom"
+        raise OptionError(f"one of the data sets {', '.join(dataset_specs())}", repr(name), remedy)
     return dataset_specs()[found]

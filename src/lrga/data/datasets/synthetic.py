@@ -158,13 +158,7 @@ class _Stubs:
 
     def draw(self, pairs: int, generator: torch.Generator) -> Tensor:
         """Keys ``low * N + high`` of random pairs, in any order, with repeats; loops are dropped."""
-        keys = torch.empty(pairs, dtype=torch.int64, device=generator.device)
-        filled = 0
-        for begin in range(0, pairs, BLOCK):
-            block = self._draw_block(min(BLOCK, pairs - begin), generator)
-            keys[filled : filled + block.numel()] = block
-            filled += block.numel()
-        return keys[:filled]
+        return torch.cat([self._draw_block(min(BLOCK, pairs - n), generator) for n in range(0, pairs, BLOCK)])
 
     def _draw_block(self, pairs: int, generator: torch.Generator) -> Tensor:
         device, stubs = generator.device, self.owner.numel()

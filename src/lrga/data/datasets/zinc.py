@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 
 from lrga.data.datasets import BENCHMARK, RECIPE
-from lrga.data.datasets.source import BuildContext, demand
+from lrga.data.datasets.source import BuildContext, demand, read_numbers
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, Inputs, Schedule, TaskSpec
 from lrga.data.packed.arrays import pack_arrays
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.io.download import RemoteFile
 from lrga.io.limits import check_memory, reading
-from lrga.io.numeric_csv import read_numbers
 from lrga.io.unpickle import load_pickle
 
 ATOM_TYPES, BOND_TYPES = 28, 4  # bond type 0 means no bond
 SIZES = {"train": 10_000, "val": 1_000, "test": 1_000}
+_INDICES = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules"
 _KEYS = ("num_atom", "atom_type", "bond_type", "logP_SA_cycle_normalized")
 
 
@@ -92,14 +92,7 @@ SPEC = DatasetSpec(
     build=build,
     files=(
         RemoteFile("https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1", "molecules.zip"),
-        *(
-            RemoteFile(
-                "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules/"
-                f"{split}.index",
-                f"{split}.index",
-            )
-            for split in SPLITS
-        ),
+        *(RemoteFile(f"{_INDICES}/{split}.index", f"{split}.index") for split in SPLITS),
     ),
     schedule=Schedule(variants=(({"preset": "2020"}, {"patience": 5}),)),
 )

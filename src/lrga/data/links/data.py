@@ -97,9 +97,7 @@ class LinkData:
 
     def to(self, device: torch.device | str) -> "LinkData":
         """Moves the tensors to ``device``."""
-        moved: dict[str, Any] = {
-            key: value.to(device) for key, value in vars(self).items() if isinstance(value, Tensor)
-        }
+        moved: dict[str, Any] = {key: v.to(device) for key, v in vars(self).items() if isinstance(v, Tensor)}
         return replace(self, **moved, splits={name: split.to(device) for name, split in self.splits.items()})
 
     def graph(self, *, with_validation: bool = False, weighted: bool = True) -> "LinkGraph":
@@ -144,9 +142,8 @@ class LinkData:
         if missing := [name for name in SPLITS if name not in self.splits]:
             raise DataError(f"the splits train, val and test in {where}", f"no {missing[0]}", remedy)
         pairs = {"the graph": self.edge} | {f"the edges of {name}": self.splits[name].edge for name in SPLITS}
-        pairs |= {
-            f"the negative pairs of {name}": none for name in SPLITS if (none := self.splits[name].edge_neg) is not None
-        }
+        negative = {name: self.splits[name].edge_neg for name in SPLITS}
+        pairs |= {f"the negative pairs of {name}": own for name, own in negative.items() if own is not None}
         for what, edge in pairs.items():
             if edge.dim() != 2 or edge.size(1) != 2 or edge.dtype != torch.int64:
                 got = f"{edge.dtype} of shape {list(edge.shape)}"

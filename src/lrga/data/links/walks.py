@@ -97,9 +97,9 @@ class Walker:
         back, away = 1.0 / self.p, 1.0 / self.q
         highest = max(back, 1.0, away)
         result = torch.empty_like(at)
-        left: Tensor | None = None  # walks without an accepted step; None: all
+        left = torch.arange(at.size(0), device=at.device)  # walks without an accepted step
         for _ in range(ROUNDS):
-            here, origin = (at, before) if left is None else (at.index_select(0, left), before.index_select(0, left))
+            here, origin = at.index_select(0, left), before.index_select(0, left)
             proposed = self._uniform(here, generator)
             chance = torch.rand(here.size(0), generator=generator, device=at.device) * highest
             returns = proposed == origin
@@ -109,16 +109,10 @@ class Walker:
             if asked.numel():
                 near = self._has_edges(origin.index_select(0, asked), proposed.index_select(0, asked))
                 accepted.index_copy_(0, asked, near if away < 1.0 else ~near)
-            if left is None:
-                result.copy_(proposed)
-                left = torch.nonzero(~accepted).squeeze(1)
-            else:
-                kept = torch.nonzero(accepted).squeeze(1)
-                result.index_copy_(0, left.index_select(0, kept), proposed.index_select(0, kept))
-                left = left.index_select(0, torch.nonzero(~accepted).squeeze(1))
+            result.index_copy_(0, left, proposed)  # rejected steps are overwritten later
+            left = left.index_select(0, torch.nonzero(~accepted).squeeze(1))
             if left.numel() == 0:
                 return result
-        assert left is not None
         exact = self._weighed(before.index_select(0, left), at.index_select(0, left), generator)
         return result.index_copy_(0, left, exact)
 

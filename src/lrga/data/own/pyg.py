@@ -143,22 +143,17 @@ def _graphs(loaded: Any) -> list[Any]:
     if isinstance(loaded, PackedGraphs):
         return loaded.to("cpu").to_data_list()
     if isinstance(loaded, Data | HeteroData):
-        _check_whole(loaded, "the graphs")
         return loaded.to_data_list() if hasattr(loaded, "to_data_list") else [loaded]
     if isinstance(loaded, Dataset | list | tuple | torch.utils.data.Dataset) and hasattr(loaded, "__len__"):
         return [loaded[i] for i in range(len(loaded))]
     raise DataError(_SHAPES, f"a {type(loaded).__name__}", "return one of these types")
 
 
-def _check_whole(graph: Any, where: str) -> None:
+def _num_nodes(graph: Any, where: str) -> int:
     if isinstance(graph, HeteroData):
         raise UnsupportedError("homogeneous graphs (Data)", f"HeteroData as {where}", "convert with .to_homogeneous()")
     if not isinstance(graph, Data):
         raise DataError(f"a Data object as {where}", f"a {type(graph).__name__}", "return Data objects")
-
-
-def _num_nodes(graph: Any, where: str) -> int:
-    _check_whole(graph, where)
     if graph.edge_index is None and {"adj", "adj_t"} & set(graph.keys()):
         raise UnsupportedError(f"edges as edge_index in {where}", "an adjacency matrix", "convert it to edge_index")
     with warnings.catch_warnings():

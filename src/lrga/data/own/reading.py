@@ -204,11 +204,8 @@ def read_graphs(data: Any, *, level: str | None = None, target: bool = True) -> 
     if path.suffix == ".py" and path.is_file():
         raise DataError("graphs", f"the file {text}", f"pass a function of it that returns them: {path.stem}:FUNCTION")
     if path.suffix in (".csv", ".tsv", ".txt", ".gz") and path.is_file():
-        raise DataError(
-            "a folder of CSV files",
-            f"the file {text}",
-            "pass the folder with nodes.csv and edges.csv, or predict the links of an edge list with --task link",
-        )
+        remedy = "pass the folder with nodes.csv and edges.csv, or predict the links of an edge list with --task link"
+        raise DataError("a folder of CSV files", f"the file {text}", remedy)
     if path.suffix in (".pt", ".pth") or path.is_file():
         return read_pyg(load_file(path), text, level=level, target=target)
     if is_factory(text):

@@ -103,32 +103,25 @@ def to_tensor(name: str, array: Array) -> Tensor:
         wider = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}.get(array.dtype, array.dtype)
         array = torch.from_numpy(np.ascontiguousarray(array, dtype=wider)) if array.dtype.kind in "biuf" else array
     if not isinstance(array, Tensor) or array.dtype not in DTYPES.values():
-        raise DTypeError(
-            f"{name}, an array of type {', '.join(DTYPES)}",
-            str(getattr(array, "dtype", type(array).__name__)),
-            "convert it to one of these types",
-        )
+        got = str(getattr(array, "dtype", type(array).__name__))
+        raise DTypeError(f"{name}, an array of type {', '.join(DTYPES)}", got, "convert it to one of these types")
     return array.detach().cpu()
 
 
 def _counts(name: str, array: Array) -> Tensor:
     counts = to_tensor(name, array)
     if counts.dim() != 1 or counts.is_floating_point() or bool((counts < 0).any()):
-        raise ShapeError(
-            f"{name}, a vector of non-negative integers, one for each graph",
-            f"{counts.dtype} of shape {list(counts.shape)}",
-            "count the rows of each graph",
-        )
+        expected = f"{name}, a vector of non-negative integers, one for each graph"
+        raise ShapeError(expected, f"{counts.dtype} of shape {list(counts.shape)}", "count the rows of each graph")
     return counts.long()
 
 
 def _check_edges(nodes: Tensor, edges: Tensor, ends: Tensor) -> None:
     if len(nodes) != len(edges) or ends.dim() != 2 or list(ends.shape) != [2, int(edges.sum())]:
-        raise ShapeError(
-            f"num_nodes and num_edges of one length and edge_index of shape [2, {int(edges.sum())}]",
-            f"lengths {len(nodes)}, {len(edges)} and shape {list(ends.shape)}",
-            "pass one entry per graph in both, and one column of edge_index per edge",
-        )
+        expected = f"num_nodes and num_edges of one length and edge_index of shape [2, {int(edges.sum())}]"
+        got = f"lengths {len(nodes)}, {len(edges)} and shape {list(ends.shape)}"
+        remedy = "pass one entry per graph in both, and one column of edge_index per edge"
+        raise ShapeError(expected, got, remedy)
     if ends.is_floating_point() or ends.dtype == torch.bool:
         raise DTypeError("edge_index of an integer type", str(ends.dtype), "convert it with .long()")
     if ends.numel():
@@ -137,11 +130,9 @@ def _check_edges(nodes: Tensor, edges: Tensor, ends: Tensor) -> None:
         if wrong.any():
             edge = int(wrong.nonzero()[0])
             graph = int(torch.searchsorted(pointer(edges), edge, right=True)) - 1
-            raise DataError(
-                f"edges of graph {graph} between its nodes 0 to {int(nodes[graph]) - 1}",
-                f"the edge {ends[:, edge].tolist()}",
-                "number the nodes inside each graph from 0, and count every node in num_nodes",
-            )
+            expected = f"edges of graph {graph} between its nodes 0 to {int(nodes[graph]) - 1}"
+            remedy = "number the nodes inside each graph from 0, and count every node in num_nodes"
+            raise DataError(expected, f"the edge {ends[:, edge].tolist()}", remedy)
 
 
 def _sort_by_target(ends: Tensor, edge_ptr: Tensor, node_ptr: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -160,9 +151,6 @@ def _sort_by_target(ends: Tensor, edge_ptr: Tensor, node_ptr: Tensor) -> tuple[T
 def _column(name: str, array: Array, *, level: str, rows: int, order: Tensor | None) -> Column:
     values = to_tensor(name, array)
     if values.dim() == 0 or values.size(0) != rows:
-        raise ShapeError(
-            f"{name} with one row for each of {rows:,} {level}s",
-            f"shape {list(values.shape)}",
-            f"concatenate {name} over the graphs in order",
-        )
+        expected, remedy = f"{name} with one row for each of {rows:,} {level}s", f"concatenate {name} over the graphs"
+        raise ShapeError(expected, f"shape {list(values.shape)}", remedy)
     return Column.of(level, values if order is None else values[order])

@@ -17,6 +17,8 @@ from lrga.ops.neighbors.edges import EdgeLayout
 if TYPE_CHECKING:
     from lrga.data.packed.graphs import PackedGraphs
 
+COLUMNS = ("x", "edge_attr", "y", "node_encoding", "edge_encoding")  # what every batch has, if the set has it
+
 
 @dataclass(eq=False)
 class PackedBatch:
@@ -65,11 +67,9 @@ class PackedBatch:
         rows = {"node": nodes.rows, "edge": edges.rows, "graph": graphs}
         in_degree = take(packed.in_degree, nodes.rows)
         source = repeat(nodes.ptr[:-1], edges.counts, edges.total).add_(take(packed.source, edges.rows))
+        columns: dict[str, Any] = {name: packed.attribute(name, rows) for name in COLUMNS}
         return cls(
-            x=packed.attribute("x", rows),
             edge_index=torch.stack((source, numbers_repeated(in_degree, edges.total))),
-            edge_attr=packed.attribute("edge_attr", rows),
-            y=packed.attribute("y", rows),
             batch=numbers_repeated(nodes.counts, nodes.total),
             ptr=nodes.ptr,
             num_graphs=nodes.counts.numel(),
@@ -79,8 +79,7 @@ class PackedBatch:
             _packed=packed,
             _rows=rows,
             _edges=edges,
-            node_encoding=packed.attribute("node_encoding", rows),
-            edge_encoding=packed.attribute("edge_encoding", rows),
+            **columns,
         )
 
     def __len__(self) -> int:
@@ -114,11 +113,8 @@ class PackedBatch:
         """Any attribute of the set for these graphs, computed on request."""
         column = self._packed.columns.get(name)
         if column is None:
-            raise OptionError(
-                f"one of the attributes {', '.join(self._packed.columns) or '(none)'}",
-                repr(name),
-                "choose one of these",
-            )
+            expected = f"one of the attributes {', '.join(self._packed.columns) or '(none)'}"
+            raise OptionError(expected, repr(name), "choose one of these")
         return column.take(self._rows[column.level]).to(self.device)
 
     def in_original_order(self, values: Tensor) -> Tensor:

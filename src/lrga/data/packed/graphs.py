@@ -421,8 +421,6 @@ def positions(index: Index, count: int) -> slice | Tensor:
         if rows.ndim != 1:
             raise IndexError("more than one dimension")
     except (IndexError, ValueError) as error:
-        expected = (
-            f"positions of graphs from {-count} to {count - 1}, or a mask with one entry for each of {count:,} graphs"
-        )
+        expected = f"positions from {-count} to {count - 1}, or a mask with one entry for each of {count:,} graphs"
         raise BatchError(expected, f"{index!r:.80} ({first_line(error)})", "pass for example [0, 5, 2]") from error
     return torch.from_numpy(rows)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from lrga.data.packed.batch import COLUMNS
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.data.packed.segments import narrow, pointer, repeat
 from lrga.errors import DataError
@@ -97,15 +98,11 @@ class PaddedGraphs:
     def valid_per_graph(self, level: str) -> Tensor:
         """[G + 1] on the CPU: number of nodes, edges or graphs of each graph that count (those in the mask, if any)."""
         graphs, mask = self.graphs, self.graphs.columns.get("mask")
-        if mask is None:
-            sizes = {"node": graphs.nodes_per_graph, "edge": graphs.edges_per_graph}.get(level)
-            counts = torch.ones(len(graphs), dtype=torch.int64) if sizes is None else sizes
-        else:
-            ptrs = {"node": graphs.host_node_ptr, "edge": graphs.host_edge_ptr}
-            ptr = ptrs.get(level, torch.arange(len(graphs) + 1))
-            before = pointer(mask.values.cpu().view(-1).long())
-            counts = before[ptr].diff()
-        return torch.nn.functional.pad(counts, (0, 1))
+        ptrs = {"node": graphs.host_node_ptr, "edge": graphs.host_edge_ptr}
+        ptr = ptrs.get(level, torch.arange(len(graphs) + 1))
+        if mask is not None:
+            ptr = pointer(mask.values.cpu().view(-1).long())[ptr]
+        return torch.nn.functional.pad(ptr.diff(), (0, 1))
 
     def gather(self, index: Tensor, capacity: Capacity) -> PaddedBatch:
         """Batches the graphs ``index`` ``[B]``; entries :attr:`empty_graph` must come last.
@@ -135,7 +132,6 @@ class PaddedGraphs:
         batch = graph[:nodes]
         rows = {"node": row[:nodes], "edge": edge_row, "graph": index.clamp(max=len(self.graphs) - 1)}
         return PaddedBatch(
-            x=self._column("x", rows),
             edges=EdgeLayout(
                 source,
                 target,
@@ -147,17 +143,13 @@ class PaddedGraphs:
                 valid_nodes=real_nodes,
                 valid_edges=real_edges,
             ),
-            edge_attr=self._column("edge_attr", rows),
-            y=self._column("y", rows),
-            mask=self._column("mask", rows),
             batch=batch,
             segments=Segments.from_ptr(ptr, batch),
             real={"node": real_nodes, "edge": real_edges, "graph": real_graphs},
             num_graphs=size + 1,
             num_nodes=nodes,
             num_edges=edges,
-            node_encoding=self._column("node_encoding", rows),
-            edge_encoding=self._column("edge_encoding", rows),
+            **{name: self._column(name, rows) for name in (*COLUMNS, "mask")},
         )
 
     def _column(self, name: str, rows: dict[str, Tensor]) -> Tensor | None:

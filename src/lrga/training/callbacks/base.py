@@ -1,11 +1,10 @@
 """Callbacks, and the facts about a run that they receive."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lrga.errors import OptionError
-from lrga.io.documents import is_number, read_fields
+from lrga.io.documents import read_fields
 from lrga.tasks.task import LinkTask, Task
 from lrga.training.config import TrainingConfig
 
@@ -56,11 +55,7 @@ class EpochRecord:
     @classmethod
     def from_json(cls, values: Any) -> "EpochRecord":
         """Reads the values of :meth:`to_json`; raises an error if they are not the numbers of an epoch."""
-        plain = {key: v for key, v in values.items() if key != "numbers"} if isinstance(values, dict) else values
-        made, numbers = read_fields(cls, plain, "an epoch"), values.get("numbers", {})
-        if not isinstance(numbers, dict) or not all(map(is_number, numbers.values())):
-            raise OptionError("numbers by name in an epoch", repr(numbers)[:80], "restore the file")
-        return replace(made, numbers=numbers)
+        return read_fields(cls, values, "an epoch")
 
 
 class Callback:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lrga.training.trainer import Trainer
 
 CHECK_EVERY = 50  # batches between two checks on a GPU
-OVERFLOW = "finite outputs of every layer and a loss that overflows"
 
 
 class Guard:
@@ -95,7 +94,8 @@ class Guard:
         self._refuse(f"finite losses in epoch {trainer.epoch + 1} up to batch {last}", got)
 
     def _refuse(self, where: str, got: str | None) -> NoReturn:
-        raise NonFiniteError(where, got or OVERFLOW, self.trainer.problem.remedy)
+        overflow = "finite outputs of every layer and a loss that overflows"
+        raise NonFiniteError(where, got or overflow, self.trainer.problem.remedy)
 
 
 def first_non_finite(model: nn.Module, run: Callable[[], Any], inputs: Mapping[str, Tensor | None]) -> str | None:

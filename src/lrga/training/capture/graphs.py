@@ -55,13 +55,13 @@ class GraphEngine(Engine):
         super().__init__(trainer, problem)
         options, level = problem.options, problem.task.level
         self.train = Batches(problem.splits["train"].padded, options.batch_size, level)
-        self._graphs = {}  # batch size → graph indices that the captured step reads
-        for size in {options.batch_size, problem.eval_size}:
-            self._graphs[size] = torch.empty(size, dtype=torch.int64, device=self.device)
-        held_out = {split: graphs for split, graphs in problem.splits.items() if split != "train"}
+        sizes = {options.batch_size, problem.eval_size}
+        # Batch size → graph indices that the captured step reads.
+        self._graphs = {size: torch.empty(size, dtype=torch.int64, device=self.device) for size in sizes}
         self._work = {
             split: Batches(graphs.padded, problem.eval_size, level, shuffled=False).of(torch.arange(len(graphs)))
-            for split, graphs in held_out.items()
+            for split, graphs in problem.splits.items()
+            if split != "train"
         }
         self._sums = Scores(problem.task, self.device)  # sums of an evaluation
 

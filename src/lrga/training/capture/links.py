@@ -47,8 +47,7 @@ class LinkEngine(Engine):
         self.trainer.guard.check_sum()
 
     def scores(self) -> "dict[str, Pairs]":
-        found: dict[str, Pairs] = self._scoring()()
-        return found
+        return self._scoring()()
 
     def _scoring(self) -> Captured:
         return self.recorded("scores", lambda: self.captured(self.problem.scores))

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from lrga.data.datasets.building import load, plan_dataset
+from lrga.data.datasets.source import data_root
 from lrga.data.datasets.spec import SPLITS, Inputs, dataset_name, dataset_specs, spec_of
-from lrga.data.encodings import EDGE, NODE, encode_splits
+from lrga.data.encodings import EDGE, FOLDER, NODE, with_encodings
 from lrga.data.links.data import LinkData
 from lrga.data.own.edge_list import load_edge_list
 from lrga.data.own.reading import OwnData, load_custom
@@ -145,7 +146,10 @@ def load_run_data(config: TrainingConfig, given: Given = None) -> RunData:
 
 def _graph_run(config: TrainingConfig, given: Given) -> RunData:
     graphs = load_training_data(config.data, config.run, given)
-    graphs = replace(graphs, splits=encode_splits(graphs.splits, config.model.encoding, root=config.data.root))
+    if (wanted := config.model.encoding) is not None:
+        cache = data_root(config.data.root) / FOLDER
+        encoded = {split: with_encodings(own, wanted, folder=cache) for split, own in graphs.splits.items()}
+        graphs = replace(graphs, splits=encoded)
     sizes, notes = {split: len(own) for split, own in graphs.splits.items()}, graphs.notes
     if config.optimizer.fanouts is not None:
         sizes = {split: seed_nodes(own).numel() for split, own in graphs.splits.items()}
@@ -164,11 +168,12 @@ def _link_run(config: TrainingConfig, given: Given) -> RunData:
     data = load_link_source(config.data) if given is None else given
     data.check(config.data.name)
     named = dataset_name(config.data.name)
+    metric = config.run.metric or (data.metric if named is None else spec_of(named).task.metric)
     own = describe_links(data) if named is None else ""
     notes = (own, *data.meta.get("notes", ()), data.meta.get("differs"))
     return RunData(
         data=data,
-        task=_link_task(config, data.metric if named is None else spec_of(named).task.metric),
+        task=LinkTask(metric=metric, negatives=config.option("negatives")),
         architecture=resolve_link(config, data),
         sizes={split: data.splits[split].edge.size(0) for split in SPLITS},
         notes=tuple(note for note in notes if note),
@@ -203,7 +208,7 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
         counts = planned.recipe["options"].get("sizes") or [spec.splits[split] for split in SPLITS]
         data |= {"graphs": dict(zip(SPLITS, counts, strict=True)), "built": planned.finished() is not None}
         if config.link is not None:
-            task = _link_task(config, spec.task.metric)
+            task = LinkTask(metric=config.run.metric or spec.task.metric, negatives=config.option("negatives"))
         else:
             task = _chosen(task_of(named), config.run)
             if spec.one_graph and not config.optimizer.fanouts:
@@ -235,12 +240,6 @@ def plan_network(config: TrainingConfig, given: Given = None) -> AnyArchitecture
         return resolve_link(config, load_link_source(config.data) if given is None and dataset is None else given)
     inputs = spec_of(dataset).inputs if dataset else load_training_data(config.data, config.run, given).inputs
     return resolve(config.model, inputs, dataset=dataset)
-
-
-def _link_task(config: TrainingConfig, metric: str) -> LinkTask:
-    """The task, with the metric of the run, else that of the data."""
-    assert config.link is not None
-    return LinkTask(metric=config.run.metric or metric, negatives=config.link.negatives)
 
 
 def _chosen(task: Task, run: RunConfig) -> Task:
@@ -316,8 +315,7 @@ def load_own(data: DataConfig, given: Given = None) -> OwnData:
 def load_link_source(data: DataConfig) -> LinkData:
     """The graph that a configuration names: an OGB set, or the user's own edge list."""
     if dataset_name(data.name) is not None:
-        found: LinkData = load(data.name, data.root, source=data.source, **data.options)
-        return found
+        return load(data.name, data.root, source=data.source, **data.options)
     options = {key: value for key, value in data.options.items() if key != "task"}
     _check_options("an edge list", load_edge_list, options, "omit it")
     return load_edge_list(data.name, **options)

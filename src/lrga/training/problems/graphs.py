@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -225,10 +226,8 @@ def share_of_loss(task: Task, scores: Tensor, targets: Tensor) -> Tensor:
     """This rank's part of the loss of the whole batch, from its scores ``[m, …]`` and targets (m may be 0). The parts
     of all ranks add up to the loss."""
     if task.loss == "weighted_cross_entropy":
-        smoothing = task.label_smoothing
-        return weighted_cross_entropy(
-            scores, targets, label_smoothing=smoothing, reduce=lambda count: reduce_(count, "loss")
-        )
+        reduce = partial(reduce_, purpose="loss")
+        return weighted_cross_entropy(scores, targets, label_smoothing=task.label_smoothing, reduce=reduce)
     own = torch.tensor([scores.size(0)], device=scores.device)
     if task.kind == "multilabel":  # a mean over the labels that are not missing
         own = (~targets.isnan()).sum().view(1)

@@ -157,7 +157,6 @@ class LinkProblem(Problem):
         count = min(self.edges.size(0), data.splits["val"].edge.size(0))
         picked = torch.randperm(self.edges.size(0), generator=self._generator(SAMPLE), device=self.device)[:count]
         self.sample = self.edges.index_select(0, picked)
-        self._frozen: Tensor | None = None
 
     def _messages(self, conv: str, *, with_validation: bool = False) -> Messages:
         return Messages.of(self.data, conv=conv, weighted=self.weighted, with_validation=with_validation)
@@ -188,10 +187,6 @@ class LinkProblem(Problem):
 
     def encode(self, batch: Tensor) -> Tensor:
         """Features of all nodes, ``[N, D]``, for a step on the edges ``batch`` ``[2, B]``."""
-        if isinstance(self.model, MatrixFactorization) and not self.model.trains_vectors:
-            if self._frozen is None:  # training the predictor does not change them
-                self._frozen = self.messages.encode(self.model)
-            return self._frozen
         if not self.mask:
             return self.messages.encode(self.model)
         both = torch.cat([batch, batch.flip(0)], dim=1) if self.data.undirected else batch
@@ -231,9 +226,6 @@ class LinkProblem(Problem):
     def _scores_of(self, h: Tensor, pairs: Tensor) -> Tensor:
         return scores_of(self.model, h, pairs, batch_size=self.block)
 
-    def restored(self) -> None:
-        self._frozen = None
-
     def why_not_captured(self) -> str | None:
         if self.recompute:
             return "a captured step cannot save random states for activation checkpointing"
@@ -250,7 +242,6 @@ class LinkProblem(Problem):
             return self._diagnose(lambda: self._score(self.messages.encode(self.model), pairs))
 
     def _diagnose(self, run: Any) -> str | None:
-        self._frozen = None
         with autocast(self.device, self.options.precision):
             return first_non_finite(self.model, run, {"x of the nodes": self.data.x})
 
@@ -307,10 +298,9 @@ class PartitionedLinkProblem(LinkProblem):
     def _scores_of(self, h: Tensor, pairs: Tensor) -> Tensor:
         own = share_of(pairs, rank_of(), world_size())
         longest = -(-pairs.size(0) // world_size())
-        parts = []
-        for first in range(0, max(longest, 1), self.block):  # the same number of calls on every rank
-            parts.append(score_links(self.model, self.part, h, own[first : first + self.block].t()).float())
-        return gather_ragged(torch.cat(parts), "scores")
+        blocks = range(0, max(longest, 1), self.block)  # the same number of calls on every rank
+        parts = [score_links(self.model, self.part, h, own[first : first + self.block].t()) for first in blocks]
+        return gather_ragged(torch.cat(parts).float(), "scores")
 
     def reduce_gradients(self) -> None:
         reduce_gradients(self.model, self.part.group)

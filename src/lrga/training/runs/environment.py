@@ -3,7 +3,6 @@
 import functools
 import os
 import platform
-import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -49,7 +48,7 @@ def commit() -> str | None:
 
 @functools.cache  # the commit of the loaded code, even if its files change later
 def _commit_of(source: Path) -> str | None:
-    if shutil.which("git") is None or _git(source.parent, "ls-files", "--error-unmatch", source.name) is None:
+    if _git(source.parent, "ls-files", "--error-unmatch", source.name) is None:
         return None
     head = _git(source.parent, "rev-parse", "HEAD")
     changed = _git(source.parent, "status", "--porcelain", "--untracked-files=no", "--", str(source.parent))
@@ -58,9 +57,7 @@ def _commit_of(source: Path) -> str | None:
 
 def _git(folder: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=False
-        )
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

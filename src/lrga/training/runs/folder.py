@@ -134,8 +134,7 @@ class RunFolder:
 
     def features(self) -> dict[str, list[str]] | None:
         """``"node"`` and ``"edge"`` → names of the feature columns; ``None`` in runs of older versions."""
-        features: dict[str, list[str]] | None = self._read("model.json").get("features")
-        return features
+        return self._read("model.json").get("features")
 
     def _read(self, name: str) -> dict[str, Any]:
         """The values of a document with a checksum: ``model.json``, ``result.json``."""
@@ -227,9 +226,8 @@ class RunFolder:
     @rank_zero_only(None)
     def log(self, text: str) -> None:
         """Adds a line with the time to ``log.txt``."""
-        append_bytes(
-            self.path / "log.txt", f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n".encode(errors="backslashreplace")
-        )
+        line = f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n"
+        append_bytes(self.path / "log.txt", line.encode(errors="backslashreplace"))
 
     @rank_zero_only(None)
     def save_result(self, values: dict[str, Any], weights: dict[str, Tensors]) -> None:

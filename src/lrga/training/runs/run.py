@@ -21,7 +21,7 @@ from lrga.io.limits import first_line
 from lrga.training.callbacks.base import Callback, RunFacts
 from lrga.training.callbacks.tensorboard import TensorBoardLog
 from lrga.training.config import TrainingConfig
-from lrga.training.determinism import choose_device, deterministic
+from lrga.training.determinism import choose_device, deterministic, forked_devices
 from lrga.training.evaluate import in_target_units
 from lrga.training.parallel import broadcast, on_all_ranks
 from lrga.training.problems.data import Given, RunData, load_run_data
@@ -387,11 +387,6 @@ def finished_result(folder: RunFolder, config: TrainingConfig, *, extend: bool =
 def _check_epochs(done: int, wanted: int) -> None:
     if wanted < done:
         raise OptionError(f"at least {done} epochs, the number already trained", str(wanted), "pass a larger number")
-
-
-def forked_devices(device: torch.device) -> list[int]:
-    """The GPU whose random state a run must not change."""
-    return [device.index] if device.type == "cuda" and device.index is not None else []
 
 
 def _inputs(names: Mapping[str, list[str]]) -> dict[str, list[str]]:

@@ -18,20 +18,11 @@ from lrga.distributed.launch import launched
 from lrga.errors import LRGAError, OptionError, RankLostError
 from lrga.training.callbacks.base import Callback
 from lrga.training.config import TrainingConfig
-from lrga.training.determinism import OwnRandomness, choose_device, deterministic
+from lrga.training.determinism import OwnRandomness, choose_device, deterministic, forked_devices
 from lrga.training.problems.data import Given, load_run_data
 from lrga.training.runs.folder import RunFolder
 from lrga.training.runs.result import TrainingResult
-from lrga.training.runs.run import (
-    Interrupted,
-    Session,
-    StopRequest,
-    deadline_after,
-    finished_result,
-    forked_devices,
-    new_folder,
-    train,
-)  # fmt: skip
+from lrga.training.runs.run import Interrupted, Session, StopRequest, deadline_after, finished_result, new_folder, train
 
 STEPS_PER_TURN = 8
 Outcome = TrainingResult | Exception

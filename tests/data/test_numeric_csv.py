@@ -3,8 +3,8 @@ import gzip
 import numpy as np
 import pytest
 
+from lrga.data.datasets.source import read_numbers
 from lrga.errors import ChecksumError, DataError, DataMissingError
-from lrga.io.numeric_csv import read_numbers
 
 
 @pytest.fixture
