@@ -17,8 +17,13 @@ from lrga.ops._triton import block, compute_type, dot_precision, launch, runs_on
 from tests.helpers.processes import run_alone
 
 
-def test_float64_is_left_to_pytorch():
+def test_what_triton_does_not_take_is_named():
     assert "float64" in why_not_triton(torch.zeros(1, dtype=torch.float64))
+    assert not runs_on_gpu(torch.zeros(1))
+    pytest.importorskip("triton")
+    assert "float" not in (why_not_triton(torch.zeros(1), torch.zeros(1, dtype=torch.int64)) or "")
+    pytest.importorskip("triton")
+    assert why_not_triton(torch.zeros(1, device="meta")) == "the tensors are on meta"
 
 
 def test_a_missing_triton_is_named(monkeypatch):
@@ -31,20 +36,6 @@ def test_a_cpu_runs_them_in_the_interpreter_only(monkeypatch, interpreted):
     pytest.importorskip("triton")
     monkeypatch.setenv("TRITON_INTERPRET", "1" if interpreted else "0")
     assert (why_not_triton(torch.zeros(1)) is None) is interpreted
-
-
-def test_the_automatic_choice_on_a_cpu_is_never_triton():
-    assert not runs_on_gpu(torch.zeros(1))
-
-
-def test_integers_beside_the_features_are_no_obstacle():
-    pytest.importorskip("triton")
-    assert "float" not in (why_not_triton(torch.zeros(1), torch.zeros(1, dtype=torch.int64)) or "")
-
-
-def test_the_meta_device_is_named():
-    pytest.importorskip("triton")
-    assert why_not_triton(torch.zeros(1, device="meta")) == "the tensors are on meta"
 
 
 def test_products_follow_the_switch_of_pytorch_and_half_precision_needs_none(without_tf32):
