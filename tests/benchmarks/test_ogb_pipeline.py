@@ -4,15 +4,12 @@ import json
 
 import ogb_pipeline
 import pytest
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
+from tests.helpers.commands import lrga
 
 
 def in_this_process(*words):
-    done = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return {"seconds": 0.5, "peak_bytes": 2 * 10**8, "gpu_peak_bytes": None, "stdout": done.stdout}
+    return {"seconds": 0.5, "peak_bytes": 2 * 10**8, "gpu_peak_bytes": None, "stdout": lrga(*words).stdout}
 
 
 def test_from_files_to_new_links(tmp_path, monkeypatch):

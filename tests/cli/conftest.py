@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from lrga.cli.main import run
+from tests.helpers.pages import trained  # noqa: F401
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.errors import DeviceError
 from lrga.speed import measure as speed
-
-runner = CliRunner()
+from tests.helpers.commands import lrga
 
 
 @pytest.fixture(autouse=True)
@@ -17,21 +14,17 @@ def small_and_narrow(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def test_tables_fit_80_columns_and_name_every_method():
-    result = runner.invoke(app, ["bench", "--device", "cpu", "--width", "8", "--rank", "3", "--quiet"])
-    assert result.exit_code == 0, result.output
+def test_tables_fit_80_columns_and_json_is_all_of_stdout():
+    result = lrga("bench", "--device", "cpu", "--width", "8", "--rank", "3", "--quiet")
     assert max(map(len, result.stdout.splitlines())) <= 80
     for method in speed.METHODS:
         assert method in result.stdout
     assert "width 8, rank 3" in result.stdout
-
-
-def test_json_is_all_of_stdout():
-    result = runner.invoke(app, ["bench", "--device", "cpu", "--width", "8", "--rank", "3", "--json"])
+    result = lrga("bench", "--device", "cpu", "--width", "8", "--rank", "3", "--json")
     values = json.loads(result.stdout)
     assert values["rows"][0]["method"] == "lrga"
 
 
 def test_a_device_that_is_none_is_refused():
-    result = runner.invoke(app, ["bench", "--device", "tpu"])
-    assert isinstance(result.exception, DeviceError)
+    with pytest.raises(DeviceError):
+        lrga("bench", "--device", "tpu")

@@ -1,27 +1,19 @@
 import json
 import os
-import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from lrga.cli.data import app
 from lrga.data.datasets.spec import dataset_specs
+from tests.helpers.commands import lrga
 
 SMALL = ["--sizes", "6,2,3", "--seed", "5"]
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Runs ``lrga data …`` on an empty data root; an error of the library is raised."""
+    """What ``lrga data …`` prints, on an empty data root."""
     monkeypatch.setenv("LRGA_DATA", str(tmp_path))
-
-    def call(*arguments, code=0):
-        result = CliRunner().invoke(app, list(arguments))
-        assert result.exit_code == code, (result.output, result.exception)
-        return result.stdout
-
-    return call
+    return lambda *arguments, code=0: lrga("data", *arguments, code=code).stdout
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100])
@@ -57,15 +49,12 @@ def test_info_shows_citation_files_and_licence(run):
     assert json.loads(run("info", "zinc", "--json"))["name"] == "ZINC"
 
 
-def test_build_says_what_it_built(run, tmp_path):
+def test_build_says_what_it_built_as_json_too(run, tmp_path):
     output = run("build", "CLUSTER", *SMALL)
     assert "6 graphs" in output
     assert str(tmp_path / "CLUSTER" / "seed-5_sizes-6-2-3") in output
     assert (tmp_path / "CLUSTER/seed-5_sizes-6-2-3/manifest.json").is_file()
     assert str(tmp_path / "CLUSTER") in run("info", "CLUSTER").replace("\n", "").replace(" ", "")
-
-
-def test_build_as_json(run):
     report = json.loads(run("build", "CLUSTER", *SMALL, "--json"))
     assert report["built"]
     assert report["statistics"]["train"]["graphs"] == 6
@@ -144,15 +133,11 @@ def test_a_dry_run_with_a_source_says_that_it_would_be_read(run, tmp_path):
         (["data", "ls", "--data-root", "a" * 300], "too long"),
     ],
 )
-def test_mistakes_are_answered_in_one_line_with_a_remedy(tmp_path, monkeypatch, capsys, arguments, message):
-    from lrga.cli.main import run as run_lrga
-
+def test_mistakes_are_answered_in_one_line_with_a_remedy(tmp_path, monkeypatch, entry_point, arguments, message):
     monkeypatch.setenv("LRGA_DATA", str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["lrga", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        run_lrga()
-    assert caught.value.code == 1
-    error = capsys.readouterr().err.replace("\n", " ")
+    done = entry_point(*arguments)
+    assert done.returncode == 1
+    error = done.stderr.replace("\n", " ")
     assert "Error: expected" in error
     assert "To fix:" in error
     assert message in error

@@ -3,23 +3,18 @@ import os
 import signal
 import time
 
-from typer.testing import CliRunner
-
-from lrga.cli.main import app
+from tests.helpers.commands import lrga
 from tests.helpers.processes import Command
-
-runner = CliRunner()
 
 
 def test_a_small_demo_prints_both_results_and_names_its_picture(tmp_path):
     options = ["--sizes", "8,4,4", "--epochs", "1", "--output", str(tmp_path)]
-    result = runner.invoke(app, ["demo", *options])
-    assert result.exit_code == 0, result.output
+    result = lrga("demo", *options)
     assert "53.44 ± 2.02" in result.stdout
     assert "68.44 ± 0.16" in result.stdout
     assert f"Curves: {tmp_path / 'curves.png'}" in result.stdout
     assert "epoch 1/1" in result.stderr
-    again = runner.invoke(app, ["demo", *options, "--json", "--quiet"])
+    again = lrga("demo", *options, "--json", "--quiet")
     assert json.loads(again.stdout)["picture"] == str(tmp_path / "curves.png")
 
 

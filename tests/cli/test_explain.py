@@ -4,41 +4,20 @@ import json
 import re
 
 import pytest
-import torch
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.errors import CheckpointError, OptionError
+from tests.helpers.commands import lrga
 
 
-def lrga(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    if result.exception is not None:
-        raise result.exception
-    return result
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    root = tmp_path_factory.mktemp("explain")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    lrga("train", "CLUSTER", "--sizes", "8,4,4", "--hidden", "8", "--layers", "2", "--rank", "3", "--epochs", "1",
-         "--batch-size", "4", "--device", "cpu", "--data-root", root, "--output", root, "--run-name", "a",
-         "--quiet")  # fmt: skip
-    torch.set_num_threads(threads)
-    return root / "a"
-
-
-def test_a_page_is_written_beside_or_where_one_says(run, tmp_path, monkeypatch):
+def test_a_page_is_written_beside_or_where_one_says(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = lrga("explain", run, "--graph", "2")
+    result = lrga("explain", trained, "--graph", "2")
     assert "layers.1.attention" in result.stdout
-    assert (tmp_path / "a-graph2.html").is_file()
-    told = json.loads(lrga("explain", run, "--best", "--layers", "2", "-o", "b.html", "--json").stdout)
+    assert (tmp_path / "cluster-run-graph2.html").is_file()
+    told = json.loads(lrga("explain", trained, "--best", "--layers", "2", "-o", "b.html", "--json").stdout)
     assert told["page"] == "b.html"
     (layer,) = told["layers"]
-    assert (layer["name"], layer["rank"], len(layer["spectrum"][0])) == ("layers.1.attention", 3, 3)
+    assert (layer["name"], layer["rank"], len(layer["spectrum"][0])) == ("layers.1.attention", 5, 5)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +29,9 @@ def test_a_page_is_written_beside_or_where_one_says(run, tmp_path, monkeypatch):
         (["--split", "all"], OptionError, "train, val, test"),
     ],
 )
-def test_what_is_not_there_is_refused_in_words(run, arguments, error, message):
+def test_what_is_not_there_is_refused_in_words(trained, arguments, error, message):
     with pytest.raises(error, match=re.escape(message)):
-        lrga("explain", run, *arguments)
+        lrga("explain", trained, *arguments)
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):

@@ -5,39 +5,26 @@ import json
 import random
 
 import pytest
-import torch
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.errors import DataError, OptionError
+from tests.helpers.commands import lrga
 
 
 @pytest.fixture
-def edges(tmp_path, monkeypatch):
+def edges(tmp_path, monkeypatch, one_thread):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     drawn = random.Random(0)
     lines = ["source,target,year"]
     lines += [f"n{a},n{b},{drawn.randrange(1990, 2020)}" for a in range(40) for b in range(a) if drawn.random() < 0.2]
     (tmp_path / "edges.csv").write_text("\n".join([*lines, "n1,n1,2000"]) + "\n")
-    yield tmp_path / "edges.csv"
-    torch.set_num_threads(threads)
-
-
-def call(*arguments):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result
+    return tmp_path / "edges.csv"
 
 
 def train(*more):
     options = ("--task", "link", "--epochs", 3, "--hidden", 8, "--device", "cpu")
     rank = () if "node2vec" in more else ("--rank", 2)
-    return call("train", "./edges.csv", *options, *rank, *more)
+    return lrga("train", "./edges.csv", *options, *rank, *more)
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
@@ -55,21 +42,21 @@ def test_train_then_predict_pairs_and_top_links(edges):
     assert "test AUC" in result.stdout
     assert "1 edges from a node to itself left out" in result.stderr
     (edges.parent / "pairs.csv").write_text("n1,n2\nn3,n4\n")
-    rows = list(csv.reader(call("predict", "runs/edges-lrga-gcn-seed41", "pairs.csv").stdout.splitlines()))
+    rows = list(csv.reader(lrga("predict", "runs/edges-lrga-gcn-seed41", "pairs.csv").stdout.splitlines()))
     assert rows[0] == ["source", "target", "score"]
     assert [row[:2] for row in rows[1:]] == [["n1", "n2"], ["n3", "n4"]]
     rows = list(
-        csv.reader(call("predict", "runs/edges-lrga-gcn-seed41", "--node", "n7", "--top-k", 4).stdout.splitlines())
+        csv.reader(lrga("predict", "runs/edges-lrga-gcn-seed41", "--node", "n7", "--top-k", 4).stdout.splitlines())
     )
     assert len(rows) == 5
     assert {row[0] for row in rows[1:]} == {"n7"}
-    call("predict", "runs/edges-lrga-gcn-seed41", "pairs.csv", "-o", "out.csv")
+    lrga("predict", "runs/edges-lrga-gcn-seed41", "pairs.csv", "-o", "out.csv")
     assert len((edges.parent / "out.csv").read_text().splitlines()) == 3
     with pytest.raises(OptionError, match="neither"):
-        call("predict", "runs/edges-lrga-gcn-seed41")
+        lrga("predict", "runs/edges-lrga-gcn-seed41")
     with pytest.raises(DataError, match="n99"):
-        call("predict", "runs/edges-lrga-gcn-seed41", "--node", "n99")
-    again = call("train", "--resume", "runs/edges-lrga-gcn-seed41", "--quiet", "--json")
+        lrga("predict", "runs/edges-lrga-gcn-seed41", "--node", "n99")
+    again = lrga("train", "--resume", "runs/edges-lrga-gcn-seed41", "--quiet", "--json")
     assert json.loads(again.stdout)["epochs"] == 3
 
 
@@ -89,8 +76,8 @@ def test_options_of_links_reach_the_run(edges):
 
 def test_campaigns_on_edge_lists_are_split_as_asked(edges):
     options = ("--task", "link", "--split-by", "time", "--directed", "--epochs", 1, "--device", "cpu", "--quiet")
-    call("sweep", "./edges.csv", *options, "--grid", "rank=2,3", "--set", "hidden=8", "--set", "metric=Hits@7")
-    call("compare", "./edges.csv", *options, "--rank", 2, "--set", "hidden=8")
+    lrga("sweep", "./edges.csv", *options, "--grid", "rank=2,3", "--set", "hidden=8", "--set", "metric=Hits@7")
+    lrga("compare", "./edges.csv", *options, "--rank", 2, "--set", "hidden=8")
     records = [json.loads(path.read_text()) for path in (edges.parent / "runs" / "records").glob("*.json")]
     assert len(records) == 4
     wanted = {"task": "link", "split_by": "time", "directed": True}
@@ -99,15 +86,15 @@ def test_campaigns_on_edge_lists_are_split_as_asked(edges):
 
 
 def test_plans_and_mistakes(edges):
-    plan = call("train", "ogbl-ddi", "--dry-run", "--data-root", "data", "--device", "cpu").stdout
+    plan = lrga("train", "ogbl-ddi", "--dry-run", "--data-root", "data", "--device", "cpu").stdout
     for word in ("1,576,081", "no_edge", "not used in the test", "without skip", "17 per epoch, of 65,536 edges"):
         assert word in " ".join(plan.split())
     linear = ("--dry-run", "--set", "linear_layers=true", "--device", "cpu")  # layers that do not read their input
     for command in ("train", "compare"):
-        words = call(command, "./edges.csv", "--task", "link", "--rank", 2, *linear, "--set", "hidden=8").stdout
+        words = lrga(command, "./edges.csv", "--task", "link", "--rank", 2, *linear, "--set", "hidden=8").stdout
         assert "without skip connection" in " ".join(words.split())
     assert (
-        json.loads(call("train", "ogbl-collab", "--dry-run", "--json", "--device", "cpu").stdout)["parameters"]
+        json.loads(lrga("train", "ogbl-collab", "--dry-run", "--json", "--device", "cpu").stdout)["parameters"]
         == 1_069_489
     )
     with pytest.raises(OptionError, match="patience"):
@@ -115,38 +102,25 @@ def test_plans_and_mistakes(edges):
     for name in ("edges.csv", "edges.tsv"):
         (edges.parent / "edges.tsv").write_text("a\tb\nb\tc\n")
         with pytest.raises(DataError, match="--task link"):
-            call("train", f"./{name}")
-    assert "1,576,081" in call("train", "ogbl-ddi", "--task", "link", "--dry-run", "--device", "cpu").stdout
+            lrga("train", f"./{name}")
+    assert "1,576,081" in lrga("train", "ogbl-ddi", "--task", "link", "--dry-run", "--device", "cpu").stdout
     with pytest.raises(OptionError, match="task"):
-        call("train", "ogbl-ddi", "--task", "regression", "--dry-run", "--device", "cpu")
+        lrga("train", "ogbl-ddi", "--task", "regression", "--dry-run", "--device", "cpu")
     with pytest.raises(OptionError, match="predict"):
-        call("train", "ZINC", "--no-skip", "--dry-run")
+        lrga("train", "ZINC", "--no-skip", "--dry-run")
 
 
 def test_table2_and_the_authors_grid_are_listed(edges):
-    table = json.loads(call("reproduce", "run", "table2", "--dataset", "ogbl-ddi", "--dry-run", "--json").stdout)
+    table = json.loads(lrga("reproduce", "run", "table2", "--dataset", "ogbl-ddi", "--dry-run", "--json").stdout)
     assert [cell["parameters"] for cell in table["cells"]][-1] == 1_576_081
     assert len(table["cells"]) == 6
-    grid = json.loads(call("sweep", "ogbl-ddi", "--paper-grid", "--dry-run", "--json").stdout)
+    grid = json.loads(lrga("sweep", "ogbl-ddi", "--paper-grid", "--dry-run", "--json").stdout)
     assert [(c["rank"], c["hidden"]) for c in grid["cells"]][:2] == [(25, 150), (25, 256)]
 
 
 def test_a_comparison_of_own_links(edges):
-    options = (
-        "--task",
-        "link",
-        "--epochs",
-        1,
-        "--rank",
-        2,
-        "--set",
-        "hidden=8",
-        "--device",
-        "cpu",
-        "--quiet",
-        "--json",
-    )
-    rows = json.loads(call("compare", "./edges.csv", *options).stdout)["rows"]
+    options = ("--task", "link", "--epochs", 1, "--rank", 2, "--set", "hidden=8", "--device", "cpu", "--json")
+    rows = json.loads(lrga("compare", "./edges.csv", "--quiet", *options).stdout)["rows"]
     assert [row["lrga"] for row in rows] == [False, True]
 
 

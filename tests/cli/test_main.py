@@ -12,8 +12,9 @@ import lrga
 from lrga.cli.main import app
 
 
-def test_the_version_is_printed():
+def test_the_version_is_printed_and_an_unknown_command_fails():
     assert CliRunner().invoke(app, ["--version"]).stdout.strip() == lrga.__version__
+    assert CliRunner().invoke(app, ["paint"]).exit_code == 2
 
 
 def test_an_error_is_one_line_that_helps_and_a_failure(entry_point):
@@ -34,10 +35,6 @@ def test_of_several_ranks_the_first_alone_prints(monkeypatch, entry_point):
     assert "no-such-data-set" in entry_point("train", "no-such-data-set", "--dry-run").stderr
     monkeypatch.setenv("RANK", "0")
     assert json.loads(entry_point("train", "ZINC", "--dry-run", "--json").stdout)["parameters"] == 92_311
-
-
-def test_an_unknown_command_fails():
-    assert CliRunner().invoke(app, ["paint"]).exit_code == 2
 
 
 def commands(command, *names):

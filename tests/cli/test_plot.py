@@ -3,28 +3,12 @@
 from pathlib import Path
 
 import pytest
-import torch
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.errors import OptionError
+from tests.helpers.commands import lrga
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
-
-
-def lrga(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    if result.exception is not None:
-        raise result.exception
-    return result
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize(

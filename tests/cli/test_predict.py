@@ -3,44 +3,32 @@
 import csv
 
 import pytest
-import torch
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.data.datasets.spec import SPLITS
 from lrga.errors import CheckpointError, DataMissingError
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, TrainingConfig, train
+from tests.helpers.commands import lrga
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path, monkeypatch, one_thread):
     monkeypatch.chdir(tmp_path)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     config = TrainingConfig(
         data=DataConfig(name="CLUSTER", root=str(tmp_path / "data"), options={"sizes": (4, 2, 2)}),
         model=ModelConfig(hidden=8, layers=1),
         optimizer=OptimizerConfig(max_epochs=1),
     )
-    yield train(config, tmp_path / "run").folder
-    torch.set_num_threads(threads)
-
-
-def predict(*arguments):
-    result = CliRunner().invoke(app, ["predict", *map(str, arguments)])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    return train(config, tmp_path / "run").folder
 
 
 def test_predictions_go_to_stdout_as_csv(run):
-    rows = list(csv.DictReader(predict(run, "CLUSTER/test", "--device", "cpu").stdout.splitlines()))
+    rows = list(csv.DictReader(lrga("predict", run, "CLUSTER/test", "--device", "cpu").stdout.splitlines()))
     assert list(rows[0]) == ["graph", "node", "prediction", *(f"score_{c}" for c in range(6))]
     assert {row["graph"] for row in rows} == {"0", "1"}
 
 
 def test_predictions_go_to_a_file_and_their_number_is_told(run, tmp_path):
-    result = predict(run, "CLUSTER/val", "-o", "out.csv", "--best")
+    result = lrga("predict", run, "CLUSTER/val", "-o", "out.csv", "--best")
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert f"{len(lines) - 1} nodes of 2 graphs" in result.stderr
     assert result.stdout == ""
@@ -48,9 +36,9 @@ def test_predictions_go_to_a_file_and_their_number_is_told(run, tmp_path):
 
 def test_a_missing_run_or_input_is_told_of(run):
     with pytest.raises(CheckpointError, match="nowhere"):
-        predict("nowhere", "CLUSTER/test")
+        lrga("predict", "nowhere", "CLUSTER/test")
     with pytest.raises(DataMissingError, match="module:factory"):
-        predict(run, "nothing")
+        lrga("predict", run, "nothing")
 
 
 def own_graphs(folder):
@@ -74,7 +62,7 @@ def test_names_that_are_formulas_are_written_as_they_are_or_escaped(tmp_path, mo
     train(config, tmp_path / "run")
     read = {}
     for options in ((), ("--escape-formulas",)):
-        result = predict("run", "own", "--device", "cpu", *options, *(("-o", "out.csv") if to_file else ()))
+        result = lrga("predict", "run", "own", "--device", "cpu", *options, *(("-o", "out.csv") if to_file else ()))
         text = (tmp_path / "out.csv").read_text() if to_file else result.stdout
         read[options] = list(csv.DictReader(text.splitlines()))
     assert [row["node"] for row in read[()]] == names

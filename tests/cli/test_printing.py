@@ -5,15 +5,14 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.cli.printing import facts_table, stdout
 from lrga.data.datasets.building import overview
 from lrga.data.datasets.spec import spec_of
 from lrga.experiments.sheet import value_text
 from lrga.paper import counts
 from lrga.paper.reproduction import reproduction
+from tests.helpers.commands import lrga
 
 
 def test_facts_are_printed_side_by_side_without_markup(capsys):
@@ -39,9 +38,7 @@ def words_at_80(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments):
-        result = CliRunner().invoke(app, list(arguments))
-        assert result.exit_code == 0, (result.output, result.exception)
-        return words_of(result.stdout)
+        return words_of(lrga(*arguments).stdout)
 
     return call
 

@@ -9,33 +9,19 @@ import statistics
 import time
 
 import pytest
-import torch
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.errors import CheckpointError, DeviceError, OptionError
+from tests.helpers.commands import lrga
 from tests.helpers.processes import Command
 
 SMALL = ["CLUSTER", "--sizes", "16,4,4", "--hidden", "8", "--layers", "1", "--batch-size", "4", "--device", "cpu"]
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
+def place(tmp_path, monkeypatch, one_thread):
     """An empty working folder, a data root in it, and one thread, which is faster for graphs this small."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LRGA_DATA", str(tmp_path / "data"))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def lrga(*arguments, code=0):
-    result = CliRunner().invoke(app, list(arguments))
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result
 
 
 def test_a_run_prints_its_result_and_where_it_is(tmp_path):

@@ -6,9 +6,7 @@ import sys
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.errors import CheckpointError, OptionError, UntrustedCodeError
 from lrga.experiments.campaign import Campaign
 from lrga.experiments.study import Cell
@@ -18,6 +16,7 @@ from lrga.training.predict import Predictor
 from lrga.training.presets import make_config
 from lrga.training.runs.trust import data_from_file
 from reproduction.verification import verify
+from tests.helpers.commands import lrga
 
 MODULE = """
 from pathlib import Path
@@ -36,22 +35,11 @@ CLUSTER = ["CLUSTER", "--sizes", "8,4,4", *SHAPE]
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
+def place(tmp_path, monkeypatch, one_thread):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LRGA_DATA", str(tmp_path / "data"))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     yield
-    torch.set_num_threads(threads)
     sys.modules.pop("foreign", None)
-
-
-def lrga(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result
 
 
 @pytest.fixture

@@ -12,14 +12,11 @@ TWO = {
 }
 
 
-def test_edges_are_sorted_by_target_and_their_attributes_follow():
+def test_edges_are_sorted_by_target_and_their_given_order_kept_for_the_way_back():
     graphs = pack_arrays(**TWO, edge_attr=np.array([10, 11, 12, 13]), x=np.zeros((5, 2), dtype=np.float32))
     batch = graphs.batch(slice(None))
     assert batch.edge_index.tolist() == [[1, 2, 0, 4], [0, 0, 2, 3]]
     assert batch.edge_attr.tolist() == [11, 12, 10, 13]
-
-
-def test_the_given_order_is_kept_for_the_way_back():
     first = pack_arrays(**TWO, edge_attr=np.array([10, 11, 12, 13]))[0]
     assert first.edge_index.tolist() == [[0, 1, 2], [2, 0, 0]]
     assert first.edge_attr.tolist() == [10, 11, 12]

@@ -65,29 +65,22 @@ def test_the_layout_equals_a_sorted_one(both):
     assert ours.edges is ours.edges
 
 
-def test_further_attributes_are_cut_out_when_asked_for(both):
+def test_further_attributes_are_cut_out_and_rows_of_edges_return_to_their_order(both):
     ours, theirs = both
     if theirs is not None:
         assert torch.equal(ours.attribute("pos"), theirs.pos)
-
-
-def test_rows_of_edges_return_to_the_original_order(both):
-    ours, theirs = both
     if theirs is not None:
         assert torch.equal(ours.in_original_order(ours.edge_attr), theirs.edge_attr)
 
 
-def test_an_unknown_attribute_lists_the_choices():
-    with pytest.raises(OptionError, match="pos"):
-        PackedGraphs.from_data_list(graphs()).batch([0]).attribute("position")
-
-
-def test_what_is_not_there_is_none():
+def test_what_is_not_there_is_none_or_an_error_with_the_choices():
     batch = PackedGraphs.from_data_list([Data(num_nodes=3, edge_index=torch.tensor([[0], [2]]))]).batch([0])
     assert batch.x is None
     assert batch.y is None
     assert batch.edge_attr is None
     assert batch.edge_index.tolist() == [[0], [2]]
+    with pytest.raises(OptionError, match="pos"):
+        PackedGraphs.from_data_list(graphs()).batch([0]).attribute("position")
 
 
 def test_a_slice_equals_its_positions():
@@ -108,15 +101,12 @@ def test_changing_a_batch_leaves_the_set_alone():
     assert packed.node_ptr[1] == 5
 
 
-def test_a_batch_moves_with_everything_it_has():
+def test_a_batch_shows_its_size_and_moves_with_everything_it_has():
     moved = PackedGraphs.from_data_list(graphs()).batch([3, 0]).to("meta")
     assert moved.device.type == "meta"
     assert moved.x.is_meta
     assert moved.edge_index.is_meta
     assert moved.attribute("pos").is_meta
-
-
-def test_a_batch_shows_its_size():
     assert repr(PackedGraphs.from_data_list(graphs()).batch([0, 3])) == "PackedBatch(2 graphs, 12 nodes, 29 edges)"
 
 

@@ -49,15 +49,12 @@ def files_of(folder):
     return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
-def test_a_plan_names_the_folder_after_the_options_that_differ(tmp_path):
+def test_a_plan_touches_nothing_and_names_its_folder_after_the_options_that_differ(tmp_path):
     assert plan_dataset("PATTERN", tmp_path).folder == tmp_path / "PATTERN" / "default"
     assert plan_dataset("pattern", tmp_path, seed=41).folder.name == "default"
     assert plan_dataset("pattern", tmp_path, seed=7).folder.name == "seed-7"
     assert plan_dataset("pattern", tmp_path, seed=7, sizes=(3, 2, 1)).folder.name == "seed-7_sizes-3-2-1"
     assert plan_dataset("ZINC", tmp_path).raw == tmp_path / "ZINC" / "raw"
-
-
-def test_planning_touches_nothing(tmp_path):
     plan_dataset("CLUSTER", tmp_path / "root", **SMALL).report()
     assert not (tmp_path / "root").exists()
 
@@ -221,12 +218,9 @@ def test_builds_of_two_variants_wait_for_each_other(tmp_path):
     assert all(plan.finished() is not None for plan in plans)
 
 
-def test_a_source_that_is_not_there_is_named(plan, tmp_path):
+def test_missing_sources_and_files_are_named_with_their_place(plan, tmp_path):
     with pytest.raises(DataMissingError, match="nowhere"):
         build_dataset(plan, source=tmp_path / "nowhere")
-
-
-def test_offline_the_error_says_which_file_to_put_where(tmp_path):
     with pytest.raises(DataMissingError) as caught:
         load("ZINC", tmp_path, download=False)
     assert str(tmp_path / "ZINC" / "raw") in str(caught.value)
@@ -281,16 +275,13 @@ def test_verify_checks_every_file_of_every_variant_and_goes_on_after_a_bad_one(p
     assert sum(problem is None for problem in problems.values()) == 5
 
 
-def test_verify_checks_downloads_too(tmp_path):
+def test_verify_checks_downloads_too_and_something_must_be_there(tmp_path):
     raw = tmp_path / "ZINC" / "raw"
     raw.mkdir(parents=True)
     (raw / "molecules.zip").write_bytes(b"abd")
     (check,) = verify("ZINC", tmp_path)
     assert check.file == raw / "molecules.zip"
     assert "damaged or truncated" in str(check.problem)
-
-
-def test_verifying_what_is_not_there_is_an_error(tmp_path):
     with pytest.raises(DataMissingError, match="lrga data build TSP"):
         verify("TSP", tmp_path)
 

@@ -255,13 +255,10 @@ def test_levels_are_found_from_names_and_shapes(key, values, level):
     assert find_level(key, values, COUNTS, None) == level
 
 
-def test_where_nodes_and_edges_are_equally_many_the_name_decides():
+def test_a_target_must_fit_its_level_and_where_several_fit_the_name_decides():
     counts = {"node": [3, 4], "edge": [3, 4]}
     assert find_level("degree", tensors(3, 4), counts, None) == "node"
     assert find_level("edge_type", tensors(3, 4), counts, None) == "edge"
-
-
-def test_a_target_must_fit_its_level_or_any_where_none_is_given():
     for level in ("node", "edge", "graph"):
         with pytest.raises(DataError, match="graph"):
             find_level("y", tensors(2, 5), COUNTS, level)

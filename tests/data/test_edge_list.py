@@ -210,10 +210,7 @@ def test_comments_above_the_edges_are_no_edges(file, comment):
     assert read_edge_list(file(comment + "1 2\n2 3\n# the end\n")).node_ids == ("1", "2", "3")
 
 
-def test_a_file_of_such_nodes_alone_is_read(file):
+def test_nodes_that_begin_as_comments_may_be_a_whole_file_or_pairs_to_score(file):
     assert read_edge_list(file("#cats,#dogs\n#dogs,#cows\n")).node_ids == ("#cats", "#cows", "#dogs")
-
-
-def test_pairs_to_score_may_have_such_nodes(file):
     pairs, lines = read_pairs(file("#tag,ann\n# a comment\nann,%x\n"), nodes={"#tag", "ann", "%x"})
     assert (pairs, lines) == ([("#tag", "ann"), ("ann", "%x")], [1, 3])

@@ -18,20 +18,14 @@ def make(**changes):
     return LinkData(**(options | changes))
 
 
-def test_an_undirected_edge_is_followed_by_its_inverse():
+def test_the_graph_has_both_directions_weights_in_their_order_and_validation_edges_if_asked():
     assert as_edge_index(torch.tensor([[0, 1], [5, 2]]), undirected=True).tolist() == [[0, 1, 5, 2], [1, 0, 2, 5]]
     assert as_edge_index(torch.tensor([[0, 1], [5, 2]]), undirected=False).tolist() == [[0, 5], [1, 2]]
-
-
-def test_the_graph_has_weights_in_the_order_of_its_edges():
     graph = make().graph()
     assert graph.layout.edge_index.tolist() == [[1, 0, 2, 1], [0, 1, 1, 2]]
     assert graph.weight.tolist() == [2.0, 2.0, 3.0, 3.0]
     assert not graph.has_loops
     assert make().graph(weighted=False).weight is None
-
-
-def test_validation_edges_join_the_graph_where_they_are_asked_for():
     graph = make().graph(with_validation=True)
     assert graph.layout.num_edges == 6
     found = dict(zip(map(tuple, graph.layout.edge_index.t().tolist()), graph.weight.tolist(), strict=True))
@@ -58,11 +52,13 @@ def test_what_does_not_fit_is_refused():
         make(edge=torch.zeros(3, 3, dtype=torch.int64)).check("here")
 
 
-def test_a_split_without_negatives_is_refused_for_every_score_would_be_perfect():
+def test_a_split_to_predict_needs_negative_pairs_or_every_score_would_be_perfect():
     none = torch.empty(0, 2, dtype=torch.int64)
     splits = make().splits | {"val": LinkSplit(torch.tensor([[0, 2]]), none)}
     with pytest.raises(DataError, match="negative pairs of 'val'"):
         make(splits=splits).check("here")
+    with pytest.raises(DataError, match="negative pairs of 'test'"):
+        make(splits=make().splits | {"test": LinkSplit(torch.tensor([[2, 3]]))}).check("here")
 
 
 @pytest.mark.parametrize(
@@ -82,11 +78,6 @@ def test_features_and_weights_that_do_not_fit_the_graph_are_refused(changes, err
     make(x=torch.ones(4, 2)).check("here")
     with pytest.raises(error, match=message):
         make(**changes).check("here")
-
-
-def test_a_split_to_predict_needs_negative_pairs():
-    with pytest.raises(DataError, match="negative pairs of 'test'"):
-        make(splits=make().splits | {"test": LinkSplit(torch.tensor([[2, 3]]))}).check("here")
 
 
 def data_of(*, shared):

@@ -41,25 +41,19 @@ def divide(graphs, fractions=(0.8, 0.1, 0.1)):
     return make_split(graphs, np.ones(len(column.values), bool), fractions, 0, "here")
 
 
-def test_integers_and_names_are_classes_and_other_numbers_are_values():
+def test_the_task_follows_from_the_labels_or_is_said_and_classes_are_numbered_in_their_order():
     assert labels([0, 2, 1]).task == "classification"
     assert labels(["b", "a"]).task == "classification"
     made = labels([0.5, 1.0])
     assert made.task == "regression"
     assert made.y.dtype == np.float32
     assert made.classes is None
-
-
-def test_classes_are_numbered_in_the_order_of_their_labels():
     made = labels([10, -1, 3, 10])
     assert made.y.tolist() == [2, 0, 1, 2]
     assert made.classes == ("-1", "3", "10")
     named = labels(["dog", "cat", "dog"])
     assert named.y.tolist() == [1, 0, 1]
     assert named.classes == ("cat", "dog")
-
-
-def test_the_task_can_be_said():
     counts = labels([3, 5, 3], "regression")
     assert counts.y.tolist() == [3, 5, 3]
     assert counts.y.dtype == np.float32
@@ -86,25 +80,19 @@ def test_targets_that_do_not_fit_their_task_are_refused(values, task, match):
         labels(values, task)
 
 
-def test_complex_targets_are_refused():
-    with pytest.raises(DTypeError, match="complex"):
-        labels([1j, 2j])
-
-
-def test_an_unknown_task_or_level_is_answered_with_the_choices():
+def test_complex_targets_and_unknown_tasks_and_levels_are_refused():
     with pytest.raises(OptionError, match="'classification', 'multilabel', 'regression'"):
         labels([0, 1], "ranking")
     with pytest.raises(OptionError, match="'node', 'edge', 'graph'"):
         load_custom(table(), level="subgraph")
+    with pytest.raises(DTypeError, match="complex"):
+        labels([1j, 2j])
 
 
-def test_class_labels_below_zero_mean_no_label():
+def test_labels_below_zero_and_rows_outside_every_split_count_for_nothing():
     assert labelled(table(4, y=[0, -1, 2, -100]), None).tolist() == [True, False, True, False]
     assert labelled(table(4, y=[0, -1, 2, -100]), "regression").all()
     assert labelled(table(4, y=["a", "b", "a", "b"]), None).all()
-
-
-def test_rows_outside_every_split_may_hold_anything():
     made = labels([0.5, np.nan, 1.5], None, [True, False, True])
     assert made.y.tolist() == [0.5, 0, 1.5]
     classes = labels([1, -1, 0], None, [True, False, True])

@@ -79,16 +79,13 @@ def test_segments_are_those_of_the_batch_vector(packed):
     assert torch.equal(graph_of_chunk[: read.chunks[1].numel()], read.chunks[1])
 
 
-def test_rows_that_count_are_real_and_in_the_mask(packed):
+def test_rows_that_count_are_real_in_the_mask_and_counted_by_graph(packed):
     column = type(packed.columns["x"])
     packed.columns["mask"] = column("graph", torch.tensor([1, 0, 1, 1, 0, 0, 1]).bool(), torch.bool)
     padded = PaddedGraphs(packed)
     batch = padded.gather(torch.tensor([0, 1, 6, padded.empty_graph]), Capacity(16, 64))
     assert batch.valid("graph").tolist() == [True, False, True, False]
     assert padded.valid_per_graph("graph").tolist() == [1, 0, 1, 1, 0, 0, 1, 0]
-
-
-def test_a_mask_of_nodes_is_counted_by_graph(packed):
     column = type(packed.columns["x"])
     packed.columns["mask"] = column("node", torch.arange(packed.num_nodes) % 2 == 0, torch.bool)
     assert PaddedGraphs(packed).valid_per_graph("node").tolist() == [2, 1, 3, 0, 1, 3, 1, 0]

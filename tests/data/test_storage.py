@@ -43,12 +43,9 @@ def test_a_saved_set_comes_back(tmp_path):
             assert same, key
 
 
-def test_an_empty_selection_comes_back(tmp_path):
+def test_empty_selections_and_graphs_without_edges_or_features_come_back(tmp_path):
     packed()[0:0].save(tmp_path / "a.safetensors")
     assert len(PackedGraphs.load(tmp_path / "a.safetensors")) == 0
-
-
-def test_graphs_without_edges_or_features_come_back(tmp_path):
     PackedGraphs.from_data_list([Data(num_nodes=3), Data(num_nodes=4)]).save(tmp_path / "a.safetensors")
     loaded = PackedGraphs.load(tmp_path / "a.safetensors")
     assert loaded[1].to_dict() == {"num_nodes": 4}
@@ -67,9 +64,12 @@ def test_what_json_cannot_hold_is_refused_by_name(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_missing_and_foreign_files_are_named(tmp_path):
     with pytest.raises(DataMissingError, match=r"nothing\.safetensors"):
         PackedGraphs.load(tmp_path / "nothing.safetensors")
+    save_file({"weight": torch.rand(3)}, tmp_path / "model.safetensors")
+    with pytest.raises(DataError, match=r"model\.safetensors"):
+        PackedGraphs.load(tmp_path / "model.safetensors")
 
 
 @pytest.mark.parametrize("keep", [0, 5, 100, -1])
@@ -79,12 +79,6 @@ def test_a_truncated_file_is_named(tmp_path, keep):
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ChecksumError, match=r"a\.safetensors"):
         PackedGraphs.load(path)
-
-
-def test_a_foreign_file_is_named(tmp_path):
-    save_file({"weight": torch.rand(3)}, tmp_path / "model.safetensors")
-    with pytest.raises(DataError, match=r"model\.safetensors"):
-        PackedGraphs.load(tmp_path / "model.safetensors")
 
 
 def rewritten(path, change_header=None, change_tensors=None):

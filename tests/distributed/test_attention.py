@@ -19,10 +19,11 @@ def test_traffic_is_a_matrix_and_two_vectors_for_each_head_whatever_the_number_o
         assert payload == 2 * heads * (4 * 4 + 2 * 4) * 8, (heads, nodes)  # forward and backward, float64
 
 
-def test_a_batch_of_graphs_is_refused():
+def test_a_batch_of_graphs_is_refused_and_rank_zero_has_no_columns():
     attention = PartitionedAttention.of(lrga.LowRankGlobalAttention(3, rank=2), 4)
     with pytest.raises(UnsupportedError, match="one graph partitioned"):
         attention(torch.zeros(4, 3), torch.tensor([0, 0, 1, 1]))
+    assert PartitionedAttention.of(lrga.LowRankGlobalAttention(3, rank=0), 4)(torch.zeros(4, 3)).shape == (4, 0)
 
 
 def test_one_rank_attends_as_the_whole_module_does_under_autocast_too():
@@ -37,7 +38,3 @@ def test_one_rank_attends_as_the_whole_module_does_under_autocast_too():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = ours(x)
     assert torch.allclose(out.float(), rough.float(), atol=2e-2)
-
-
-def test_rank_zero_has_no_columns():
-    assert PartitionedAttention.of(lrga.LowRankGlobalAttention(3, rank=0), 4)(torch.zeros(4, 3)).shape == (4, 0)

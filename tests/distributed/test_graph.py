@@ -6,14 +6,11 @@ from lrga.distributed.partition import Partition
 from lrga.errors import ShapeError
 
 
-def test_degrees_are_those_of_the_whole_graph(ranks):
+def test_degrees_are_those_of_the_whole_graph_and_only_parts_with_edges_between_them_exchange(ranks):
     for report in ranks:
         for found in report["collectives"].values():
             assert found["out_degree"]
             assert found["in_degree"]
-
-
-def test_parts_without_edges_between_them_exchange_nothing(ranks):
     for report in ranks[:2]:
         assert report["no_halo"] == {"exchanges": False, "wire": {}, "rows": 2}
 

@@ -4,9 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.errors import DataError, DataMissingError, LRGAError
 from lrga.experiments.campaign import run_title
 from lrga.experiments.cell import run_name
@@ -14,6 +12,7 @@ from lrga.experiments.files import read_study
 from lrga.experiments.loading import load_runs
 from lrga.experiments.published import PublishedTable
 from lrga.training.presets import make_config
+from tests.helpers.commands import lrga
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "citation"
 PYTHON = """
@@ -32,11 +31,11 @@ def write(folder, text, name="campaign.toml"):
 
 def test_the_example_puts_published_numbers_beside_its_runs(tmp_path):
     command = ["reproduce", "run", str(EXAMPLE / "campaign.toml"), "--dry-run", "--json", "--output", str(tmp_path)]
-    plan = json.loads(CliRunner().invoke(app, command).stdout)
+    plan = json.loads(lrga(*command).stdout)
     found = [(c["dataset"], c["lrga"], c["published"] and c["published"]["mean"]) for c in plan["cells"]]
     assert found[:3] == [("Cora", False, 85.1), ("Cora", True, None), ("CiteSeer", False, 73.1)]
     assert [run["seed"] for run in plan["cells"][0]["runs"]] == [1, 2, 3, 4, 5]
-    table = CliRunner().invoke(app, ["reproduce", "table", str(EXAMPLE / "campaign.toml"), str(tmp_path), "--markdown"])
+    table = lrga("reproduce", "table", EXAMPLE / "campaign.toml", tmp_path, "--markdown")
     assert "| Cora | GCN | not yet run |  | 85.10 |" in table.stdout
 
 
@@ -46,9 +45,7 @@ def test_a_batch_script_runs_the_example_in_parts():
     command = next(line for line in script.splitlines() if line.startswith("srun lrga "))
     words = command.removeprefix("srun lrga ").replace('"$SLURM_ARRAY_TASK_ID/4"', "2/4").replace('"$PWD/runs"', "runs")
     words = words.replace("examples/citation", str(EXAMPLE)).split()
-    result = CliRunner().invoke(app, [*words, "--dry-run"])
-    assert result.exit_code == 0, result.output
-    assert "part 2 of 4" in result.stdout
+    assert "part 2 of 4" in lrga(*words, "--dry-run").stdout
 
 
 def test_a_campaign_runs_with_options_of_the_command_line(tmp_path, tiny):
@@ -62,14 +59,14 @@ def test_a_campaign_runs_with_options_of_the_command_line(tmp_path, tiny):
 
 def test_cells_of_a_campaign_are_selected_on_the_command_line(tmp_path):
     run = ["reproduce", "run", str(EXAMPLE / "campaign.toml"), "--dry-run", "--json", "--output", str(tmp_path)]
-    plan = json.loads(CliRunner().invoke(app, [*run, "--dataset", "citeseer", "--no-lrga"]).stdout)
+    plan = json.loads(lrga(*run, "--dataset", "citeseer", "--no-lrga").stdout)
     assert [(c["dataset"], c["lrga"]) for c in plan["cells"]] == [("CiteSeer", False)]
     python = write(tmp_path, PYTHON, "campaign.py")
     assert [c.config.model.lrga for c in read_study(python, filters={"model": "GCN", "lrga": True}).cells] == [True]
     with pytest.raises(LRGAError, match=r"campaign.py \(dataset CLUSTER; model gcn; .*got none with dataset=ZINC"):
         read_study(python, filters={"dataset": "ZINC"})
     with pytest.raises(LRGAError, match="with a campaign of your own, got --plain"):
-        CliRunner().invoke(app, [*run, "--plain"], catch_exceptions=False)
+        lrga(*run, "--plain")
 
 
 def test_a_campaign_with_and_without_lrga_says_what_it_changes(tmp_path, tiny):
@@ -131,7 +128,7 @@ def test_a_campaign_that_cannot_be_is_refused_by_name(tmp_path, text, named):
 
 def test_a_campaign_may_be_json(tmp_path):
     path = write(tmp_path, json.dumps({"title": "mine", "cell": [{"dataset": "ZINC", "rank": 5}]}), "campaign.json")
-    result = CliRunner().invoke(app, ["reproduce", "run", str(path), "--dry-run", "--json", "--output", str(tmp_path)])
+    result = lrga("reproduce", "run", path, "--dry-run", "--json", "--output", tmp_path)
     assert json.loads(result.stdout)["title"] == "mine"
     with pytest.raises(DataError, match=r"a JSON object in .*, got \[\] \(list\)"):
         read_study(write(tmp_path, "[]", "campaign.json"))
@@ -176,10 +173,10 @@ def test_rows_of_a_campaign_with_the_same_network_show_the_options_that_differ(t
 def test_the_rank_of_a_campaign_is_changed_with_set(tmp_path):
     path = write(tmp_path, "[[cell]]\ndataset = 'CLUSTER'\n")
     run = ["reproduce", "run", str(path), "--dry-run", "--json", "--output", str(tmp_path)]
-    plan = json.loads(CliRunner().invoke(app, [*run, "--set", "rank=7"]).stdout)
+    plan = json.loads(lrga(*run, "--set", "rank=7").stdout)
     assert plan["cells"][0]["rank"] == 7
     with pytest.raises(LRGAError, match="got --rank. To fix: .*--set rank=10"):
-        CliRunner().invoke(app, [*run, "--rank", "7"], catch_exceptions=False)
+        lrga(*run, "--rank", "7")
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.toml"])
@@ -257,7 +254,7 @@ def test_options_of_the_data_win_over_the_files(tmp_path, name):
     text = 'title = "x"\n[[cell]]\ndataset = "CLUSTER"\ndata_options = {seed = 3, sizes = [9, 9, 9]}\n'
     path = write(tmp_path, PYTHON if name.endswith("py") else text, name)
     words = ["reproduce", "run", str(path), "--sizes", "8,4,4", "--dry-run", "--json", "--output", str(tmp_path)]
-    planned = [cell["runs"][0]["run"] for cell in json.loads(CliRunner().invoke(app, words).stdout)["cells"]]
+    planned = [cell["runs"][0]["run"] for cell in json.loads(lrga(*words).stdout)["cells"]]
     configs = [cell.config for cell in read_study(path, data_options={"sizes": (8, 4, 4), "seed": None}).cells]
     assert planned == [run_name(config) for config in configs]
     assert configs[0].data.options["sizes"] == [8, 4, 4]

@@ -90,13 +90,10 @@ def test_a_malformed_grid_is_refused(texts, message):
         parse_grid(texts)
 
 
-def test_settings_and_named_options_do_not_contradict_each_other():
+def test_settings_contradict_neither_named_options_nor_what_is_asked_for_otherwise():
     assert merge_settings({"device": None, "max_epochs": 3}, ["lr=0.1"]) == {"max_epochs": 3, "lr": 0.1}
     with pytest.raises(OptionError, match="max_epochs once"):
         merge_settings({"max_epochs": 3}, ["max_epochs=4"])
-
-
-def test_what_the_command_line_asks_for_otherwise_is_no_setting():
     with pytest.raises(OptionError, match="model by its own option"):
         merge_settings({}, ["model=gin"], elsewhere=("name", "model"))
 

@@ -25,20 +25,19 @@ def edges(
     return EdgeLayout.from_edge_index(edge_index, num_nodes)[0].to(device)
 
 
-def padded(layout: EdgeLayout, nodes: int, num_edges: int) -> EdgeLayout:
-    """The layout filled up with further nodes and edges that none of them sums."""
-    more = layout.num_edges + num_edges
-    last = layout.num_nodes + nodes - 1
-    fill = torch.full((num_edges,), last)
+def padded(layout: EdgeLayout, nodes: int, num_edges: int, *, counted: bool = False) -> EdgeLayout:
+    """The layout filled up with further nodes and edges that none of them sums; ``counted`` says which are real."""
+    device, more, last = layout.device, layout.num_edges + num_edges, layout.num_nodes + nodes - 1
+    fill = torch.full((num_edges,), last, device=device)
     real = layout.in_ptr[-1].expand(nodes)
-    positions = torch.arange(layout.num_edges, more)
     return EdgeLayout(
         torch.cat([layout.source, fill]),
         torch.cat([layout.target, fill]),
         last + 1,
         torch.cat([layout.in_ptr, real]),
-        torch.cat([layout.out_order, positions]),
+        torch.cat([layout.out_order, torch.arange(layout.num_edges, more, device=device)]),
         torch.cat([layout.out_ptr, real]),
+        valid_edges=torch.tensor(layout.num_edges, device=device) if counted else None,
     )
 
 

@@ -107,11 +107,8 @@ def _zip(content: bytes, rng: random.Random) -> bytes | None:
         members[rng.choice(["../out", "/etc/out", name + "x", " ", "a" * 5000, "ü\x00"])] = members.pop(name)
     else:
         members[name] = mutate(members[name], rng)
-    made, kind = (
-        io.BytesIO(),
-        rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA]),
-    )
-    with zipfile.ZipFile(made, "w", kind) as archive:
+    kinds, made = [zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA], io.BytesIO()
+    with zipfile.ZipFile(made, "w", rng.choice(kinds)) as archive:
         for member, inside in members.items():
             archive.writestr(member, inside)
     packed = bytearray(made.getvalue())
@@ -218,17 +215,15 @@ def _pickle(content: bytes, rng: random.Random) -> bytes | None:
         if "INT" in opcode or opcode.startswith("LONG1") or change == 0:
             parts[place] = pickle.dumps(rng.choice([0, 1, -1, 2, 255, 10**6, 10**9, 10**12, 2**63, 10**30]), 2)[2:-1]
         elif "UNICODE" in opcode and change < 3:
-            parts[place] = pickle.dumps(rng.choice(["", "x", "edge", "O", "|O8", "f8", "<U9", "os", "y" * 1000]), 2)[
-                2:-1
-            ]
+            text = rng.choice(["", "x", "edge", "O", "|O8", "f8", "<U9", "os", "y" * 1000])
+            parts[place] = pickle.dumps(text, 2)[2:-1]
         elif change == 1:
             parts[place] = parts[place] * rng.choice([0, 2, 3])
         elif change == 2:
             parts[place] = rng.choice(parts)
         elif change == 3:
-            parts[place] = rng.choice(
-                [b"N", b"]", b"}", b")", b"(", b"0", b"\x85", b"\x86", b"r\xff\xff\xff\xff", b"cos\nsystem\n"]
-            )
+            opcodes = [b"N", b"]", b"}", b")", b"(", b"0", b"\x85", b"\x86", b"r\xff\xff\xff\xff", b"cos\nsystem\n"]
+            parts[place] = rng.choice(opcodes)
         else:
             parts[place] = BYTES[0](parts[place], rng)
     return b"".join(parts) + content[ends[-1] :]
@@ -263,18 +258,7 @@ def _repeat(content: bytes, rng: random.Random) -> bytes:
 
 def _insert(content: bytes, rng: random.Random) -> bytes:
     first = rng.randrange(len(content) + 1)
-    odd = [
-        b"\x00",
-        b"\xff\xfe",
-        b"\xef\xbb\xbf",
-        b"\r",
-        b"\n",
-        b'"',
-        b",",
-        b"\x1f\x8b",
-        b"PK\x03\x04",
-        b"\xf0\x9f\x98\x80",
-    ]
+    odd = [b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b"\n", b'"', b",", b"\x1f\x8b", b"PK\x03\x04", "😀".encode()]
     return content[:first] + rng.choice([rng.choice(odd), rng.randbytes(20)]) + content[first:]
 
 
@@ -284,9 +268,8 @@ def _zeros(content: bytes, rng: random.Random) -> bytes:
 
 
 def _replace(content: bytes, rng: random.Random) -> bytes:
-    return rng.choice(
-        [b"", b"\n", rng.randbytes(300), b"[" * 100_000, b"\x00" * 3_000_000, b"a" * 3_000_000, b"\xff\xfea\x00"]
-    )
+    large = [b"[" * 100_000, b"\x00" * 3_000_000, b"a" * 3_000_000]
+    return rng.choice([b"", b"\n", rng.randbytes(300), *large, b"\xff\xfea\x00"])
 
 
 def _number(content: bytes, rng: random.Random) -> bytes:
@@ -355,12 +338,11 @@ def _own_config(name: Path, **options: Any) -> Any:
 def make_csv(folder: Path) -> None:
     own = folder / "own"
     own.mkdir()
-    nodes = "".join(f"{g},n{n},{n / 2},{g * n}\n" for g in range(12) for n in range(4))
+    nodes = "".join(f"{g},n{n},{n / 2},{g * n}\n" for g in range(18) for n in range(4))
     (own / "nodes.csv").write_text("graph,node,x0,x1\n" + nodes)
-    edges = "".join(f"{g},n{n},n{(n + 1) % 4},{n}\n" for g in range(12) for n in range(4))
+    edges = "".join(f"{g},n{n},n{(n + 1) % 4},{n}\n" for g in range(18) for n in range(4))
     (own / "edges.csv").write_text("graph,source,target,type\n" + edges)
-    splits = ["train"] * 6 + ["val"] * 3 + ["test"] * 3
-    (own / "graphs.csv").write_text("graph,y,split\n" + "".join(f"{g},{g % 3},{splits[g]}\n" for g in range(12)))
+    (own / "graphs.csv").write_text("graph,y,split\n" + "".join(f"{g},{g % 3},{SPLITS[g // 6]}\n" for g in range(18)))
     one = folder / "one"
     one.mkdir()
     (one / "nodes.csv").write_text("node,type,y\n" + "".join(f"{n},{n % 5},{'ab'[n % 2]}\n" for n in range(30)))
@@ -374,20 +356,13 @@ def read_csv(folder: Path) -> list[Callable[[], Any]]:
 
 def make_edge_lists(folder: Path) -> None:
     pairs = [(i, (i * 7 + 3) % 60) for i in range(150)]
-    (folder / "plain.csv").write_text(
-        "source,target,weight,time,split\n"
-        + "".join(
-            f"n{a},n{b},{i % 5},20{i % 20:02d}-01-02,{['train', 'val', 'test'][i % 3]}\n"
-            for i, (a, b) in enumerate(pairs)
-        )
-    )
-    (folder / "spaces.txt").write_text("# comment\n" + "".join(f"{a} {b} {i}\n" for i, (a, b) in enumerate(pairs)))
+    rows = [(i, a, b) for i, (a, b) in enumerate(pairs)]
+    lines = [f"n{a},n{b},{i % 5},20{i % 20:02d}-01-02,{SPLITS[i % 3]}\n" for i, a, b in rows]
+    (folder / "plain.csv").write_text("source,target,weight,time,split\n" + "".join(lines))
+    (folder / "spaces.txt").write_text("# comment\n" + "".join(f"{a} {b} {i}\n" for i, a, b in rows))
     (folder / "tabs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
-    (folder / "packed.csv.gz").write_bytes(
-        gzip.compress(
-            ("u,v,year\n" + "".join(f"{a},{b},{1990 + i % 30}\n" for i, (a, b) in enumerate(pairs))).encode(), mtime=0
-        )
-    )
+    text = "u,v,year\n" + "".join(f"{a},{b},{1990 + i % 30}\n" for i, a, b in rows)
+    (folder / "packed.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def read_edge_lists(folder: Path) -> list[Callable[[], Any]]:
@@ -402,15 +377,8 @@ def read_edge_lists(folder: Path) -> list[Callable[[], Any]]:
 
 def make_torch_files(folder: Path) -> None:
     torch.manual_seed(0)
-    graphs = [
-        Data(
-            x=torch.randn(4, 3),
-            edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]),
-            edge_attr=torch.tensor([0, 1, 2]),
-            y=i % 2,
-        )
-        for i in range(12)
-    ]
+    same = {"edge_index": torch.tensor([[0, 1, 2], [1, 2, 3]]), "edge_attr": torch.tensor([0, 1, 2])}
+    graphs = [Data(x=torch.randn(4, 3), y=i % 2, **same) for i in range(12)]
     torch.save(graphs, folder / "list.pt")
     torch.save(graphs, folder / "old.pt", _use_new_zipfile_serialization=False)
     torch.save({"train": graphs[:6], "val": graphs[6:9], "test": graphs[9:]}, folder / "dict.pt")
@@ -435,13 +403,8 @@ def make_arrays(folder: Path) -> None:
         pix_q=np.ones((5, 1), int), pix_r=np.zeros((5, 1), int),
         pos_q=np.ones((5, 2), int), pos_r=np.zeros((5, 2), int),
     )  # fmt: skip
-    n = np.array([5, 6], np.int32)
-    np.savez(
-        folder / "tsp_train.npz",
-        n=n,
-        xy=rng.integers(0, 65536, (11, 2), np.uint16),
-        tour=np.r_[:5, :6].astype(np.int32),
-    )
+    n, tour = np.array([5, 6], np.int32), np.r_[:5, :6].astype(np.int32)
+    np.savez(folder / "tsp_train.npz", n=n, xy=rng.integers(0, 65536, (11, 2), np.uint16), tour=tour)
 
 
 def read_array_files(folder: Path) -> list[Callable[[], Any]]:
@@ -477,9 +440,7 @@ def make_pickles(folder: Path) -> None:
             "logP_SA_cycle_normalized": torch.tensor([number / 2]),
         })  # fmt: skip
     (folder / "train.pickle").write_bytes(pickle.dumps(molecules, 2))
-    arrays = [
-        {key: np.asarray(value) if key != "num_atom" else value for key, value in one.items()} for one in molecules
-    ]
+    arrays = [{key: v if key == "num_atom" else np.asarray(v) for key, v in one.items()} for one in molecules]
     (folder / "val.pickle").write_bytes(pickle.dumps(arrays, 4))
     for split in ("train", "val"):
         (folder / f"{split}.index").write_text("0,2,3,5")
@@ -509,23 +470,13 @@ def read_archives(folder: Path) -> list[Callable[[], Any]]:
 
 
 def make_run(folder: Path) -> None:
-    options = {
-        "hidden": 8,
-        "layers": 1,
-        "batch_size": 4,
-        "device": "cpu",
-        "max_epochs": 1,
-        "root": str(folder / "data"),
-    }
-    config = make_config("CLUSTER", data_options={"sizes": (8, 4, 4)}, **options)
+    config = _own_config(Path("CLUSTER"), data_options={"sizes": (8, 4, 4)}, root=str(folder / "data"))
     train(config, folder / "run")
 
 
 def make_link_run(folder: Path) -> None:
     make_edge_lists(folder)
-    options = {"hidden": 8, "layers": 1, "device": "cpu", "max_epochs": 1}
-    config = make_config(str(folder / "tabs.tsv"), data_options={"task": "link"}, **options)
-    train(config, folder / "run")
+    train(_own_config(folder / "tabs.tsv", data_options={"task": "link"}), folder / "run")
 
 
 def _resumed(folder: Path) -> Any:
@@ -550,25 +501,19 @@ def read_run(folder: Path) -> list[Callable[[], Any]]:
     ]
 
 
+def _read_and_resume(folder: Path, other: Callable[[Path], Any]) -> list[Callable[[], Any]]:
+    run = folder / "run"
+    report = lambda: write_report([run], folder / "page.html")  # noqa: E731
+    return [lambda: load_run(run), lambda: other(run), report, lambda: _resumed(folder)]
+
+
 def read_unfinished_run(folder: Path) -> list[Callable[[], Any]]:
     (folder / "run" / "result.json").unlink(missing_ok=True)
-    run = folder / "run"
-    return [
-        lambda: load_run(run),
-        lambda: RunFolder(run).checkpoint(),
-        lambda: write_report([run], folder / "page.html"),
-        lambda: _resumed(folder),
-    ]
+    return _read_and_resume(folder, lambda run: RunFolder(run).checkpoint())
 
 
 def read_link_run(folder: Path) -> list[Callable[[], Any]]:
-    run = folder / "run"
-    return [
-        lambda: load_run(run),
-        lambda: LinkScorer.of(run, device="cpu").top(0),
-        lambda: write_report([run], folder / "page.html"),
-        lambda: _resumed(folder),
-    ]
+    return _read_and_resume(folder, lambda run: LinkScorer.of(run, device="cpu").top(0))
 
 
 def sign_run(folder: Path) -> None:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.data import load
 from lrga.training.presets import make_config
 from lrga.training.problems.data import load_run_data
@@ -19,15 +17,9 @@ from lrga.training.trainer import Trainer
 sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 from data_files import make_ogb
 
+from tests.helpers.commands import lrga
+
 DDI = Path(__file__).resolve().parents[3] / "shared" / "data" / "ogbl_ddi"
-
-
-def call(*arguments):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result
 
 
 def trainer_of(config, data):
@@ -42,7 +34,7 @@ def test_every_row_of_a_set_is_reproduced_from_files_of_ogbs_layout(tmp_path, mo
     small = ("--epochs", 2, "--seeds", 7, "--set", "hidden=8", "--set", "walk_epochs=1", "--set", "walk_length=5")
     small += ("--set", "walk_context=3", "--rank", 3, "--device", "cpu", "--quiet", "--json")
     arguments = ("reproduce", "run", "table2", "--dataset", dataset, "--source", source, "--data-root", "root", *small)
-    table = json.loads(call(*arguments).stdout)
+    table = json.loads(lrga(*arguments).stdout)
     assert table["complete"]
     assert [row["model"] for row in table["rows"]] == ["Node2Vec", "DeepWalk", "MF", "GraphSAGE", "GCN", "GCN"]
     assert all(0 <= row["mean"] <= 1 for row in table["rows"])
@@ -53,10 +45,10 @@ def test_every_row_of_a_set_is_reproduced_from_files_of_ogbs_layout(tmp_path, mo
     assert "not the published set" in record["data"]["note"]
     assert record["config"]["link"]["validation_edges"] is False
     assert all(str(tmp_path) not in path.read_text() for path in records)
-    again = json.loads(call(*arguments).stdout)
+    again = json.loads(lrga(*arguments).stdout)
     assert again["rows"][5]["mean"] == table["rows"][5]["mean"]
     run = next(path for path in (tmp_path / "runs").iterdir() if "-lrga-" in path.name)
-    lines = call("predict", run, "--node", 5, "--top-k", 3).stdout.splitlines()
+    lines = lrga("predict", run, "--node", 5, "--top-k", 3).stdout.splitlines()
     assert len(list(csv.reader(lines))) == 4
 
 

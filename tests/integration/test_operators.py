@@ -2,11 +2,14 @@
 
 import importlib
 import pkgutil
+import sys
 
 import pytest
 import torch
 
 import lrga.ops
+from lrga.errors import UnsupportedError
+from lrga.ops._operator import Operator
 from lrga.ops._triton import has_triton
 from lrga.ops.attention.segments import Segments, Tiles
 from lrga.ops.neighbors.edges import EdgeLayout
@@ -170,6 +173,42 @@ def test_a_compiler_is_told_the_shapes_types_and_strides_of_results(name, contig
         torch.testing.assert_close(
             operator(name)(*inputs), operator(name)(*given), rtol=1e-4, atol=1e-5, equal_nan=True
         )
+
+
+# Those with gradients: how many of their inputs have one, and the operator that has no derivative itself.
+DIFFERENTIABLE = {
+    "fused_forward": (3, "fused_backward"),
+    "streaming_forward": (3, "streaming_backward"),
+    "tiled_forward": (3, "tiled_backward"),
+    "sum_sources": (2, "transposed_sum"),
+    "sum_edges": (1, None),
+    "max_sources": (1, "max_gradient"),
+    "attention_sum": (3, "attention_sum_gradient"),
+    "node_scores": (3, "node_scores_gradient"),
+    "gated_forward": (6, "gated_backward"),
+}
+
+
+def eager(name):
+    """The operator as our modules call it, past PyTorch's dispatcher."""
+    modules = [module for key, module in sys.modules.items() if key.startswith("lrga.ops")]
+    operators = [value for module in modules for value in vars(module).values() if isinstance(value, Operator)]
+    return next(one for one in operators if one.name == f"lrga::{name}")
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradients_pass_the_checks_of_pytorch_and_a_second_derivative_is_refused_by_name(name):
+    checks = ("test_autograd_registration", "test_aot_dispatch_dynamic")
+    count, backward = DIFFERENTIABLE[name]
+    given = EXAMPLES[name]()
+    inputs = (*(tensor.clone().requires_grad_() for tensor in given[:count]), *given[count:])
+    torch.library.opcheck(operator(name), inputs, test_utils=checks)
+    if backward is not None:
+        out = eager(name)(*inputs)
+        first = out if isinstance(out, torch.Tensor) else out[0]
+        (grad,) = torch.autograd.grad(first.square().sum(), inputs[0], create_graph=True)
+        with pytest.raises(UnsupportedError, match=f"through the GPU kernel {backward},.*float64.*'segmented'"):
+            grad.sum().backward()
 
 
 def without_nodes(value):

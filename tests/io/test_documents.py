@@ -8,20 +8,14 @@ from lrga.errors import CheckpointError
 from lrga.io.documents import read_json, sealed, to_json_bytes, unsealed, write_json
 
 
-def test_a_document_is_replaced_whole(tmp_path):
+def test_a_document_is_replaced_whole_and_readable_by_others(tmp_path):
     path = tmp_path / "below" / "a.json"
     write_json(path, {"a": 1})
     write_json(path, {"a": 2})
     assert read_json(path) == {"a": 2}
     assert list(path.parent.iterdir()) == [path]
-
-
-def test_json_is_written_readably_and_ends_with_a_line_break(tmp_path):
     write_json(tmp_path / "a.json", {"name": "Süß"})
     assert (tmp_path / "a.json").read_text(encoding="utf-8") == '{\n  "name": "Süß"\n}\n'
-
-
-def test_json_that_others_could_not_read_is_not_written():
     with pytest.raises(ValueError):
         to_json_bytes({"loss": float("nan")})
 

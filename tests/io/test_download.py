@@ -101,9 +101,12 @@ def test_offline_the_error_says_which_file_to_put_where(tmp_path, server):
     assert f"put it at {tmp_path / 'raw' / 'file.bin'}" in str(caught.value)
 
 
-def test_without_permission_the_network_is_not_touched(tmp_path, server):
+def test_without_permission_only_a_file_put_there_by_hand_is_taken(tmp_path, server):
     with pytest.raises(DataMissingError, match="downloading is off"):
         obtain([remote(server)], tmp_path, download=False)
+    assert server.requests == 0
+    (tmp_path / "file.bin").write_bytes(b"by hand")
+    assert obtain([remote(server)], tmp_path, download=False)[0].read_bytes() == b"by hand"
     assert server.requests == 0
 
 
@@ -111,12 +114,6 @@ def test_a_download_with_another_checksum_is_refused(tmp_path, server):
     with pytest.raises(ChecksumError, match="corrupted"):
         obtain([remote(server, FileFacts(len(CONTENT), "0" * 64))], tmp_path)
     assert files_in(tmp_path) == []
-
-
-def test_a_file_put_there_by_hand_is_taken(tmp_path, server):
-    (tmp_path / "file.bin").write_bytes(b"by hand")
-    assert obtain([remote(server)], tmp_path, download=False)[0].read_bytes() == b"by hand"
-    assert server.requests == 0
 
 
 def test_a_file_damaged_after_its_download_is_named_and_downloaded_again(tmp_path, server):

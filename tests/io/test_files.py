@@ -92,13 +92,10 @@ def test_a_full_disk_leaves_the_old_file_and_says_so(tmp_path):
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_a_folder_that_cannot_be_filled_does_not_appear(tmp_path):
+def test_a_folder_appears_with_all_its_files_or_not_at_all_and_replaces_a_damaged_one(tmp_path):
     with small_files_only(), pytest.raises(CheckpointError):
         write_folder(tmp_path / "c", {"small": b"1", "large": b"n" * 5_000})
     assert os.listdir(tmp_path) == []
-
-
-def test_a_folder_appears_with_all_its_files_and_replaces_a_damaged_one(tmp_path):
     write_folder(tmp_path / "c", {"a": b"1", "b": b"2"})
     write_folder(tmp_path / "c", {"a": b"3"})
     assert {name: (tmp_path / "c" / name).read_bytes() for name in os.listdir(tmp_path / "c")} == {"a": b"3"}
@@ -162,15 +159,12 @@ def test_errors_that_are_not_the_systems_pass_unchanged(error):
     assert caught.value is error
 
 
-def test_facts_are_size_and_checksum(tmp_path):
+def test_a_sound_file_passes_by_its_size_and_checksum(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     # The checksum that FIPS 180-2 prints for "abc".
     expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert sha256_of(tmp_path / "a") == expected
     assert facts_of(tmp_path / "a") == FileFacts(3, expected)
-
-
-def test_a_sound_file_passes(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     verify_file(tmp_path / "a", facts_of(tmp_path / "a"), remedy="none needed")
     verify_file(tmp_path / "a", FileFacts(), remedy="none needed")

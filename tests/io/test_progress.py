@@ -2,12 +2,9 @@ from lrga.io import progress as module
 from lrga.io.progress import PrintedProgress, silent
 
 
-def test_silent_prints_nothing(capsys):
+def test_silent_and_what_is_quickly_over_print_nothing(capsys):
     silent("step", 1, 2)
     assert capsys.readouterr() == ("", "")
-
-
-def test_what_is_quickly_over_prints_nothing(capsys):
     progress = PrintedProgress()
     for done in range(11):
         progress("quick", done, 10)

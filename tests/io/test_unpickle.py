@@ -185,11 +185,15 @@ def test_a_pickle_of_python_2_is_read_with_bytes_for_text():
     np.testing.assert_array_equal(back["data"], np.array([7, 255], np.uint8))
 
 
-def test_a_list_that_holds_itself_is_read():
+def test_lists_that_hold_themselves_and_dicts_with_a_default_are_read():
     loop: list = [1]
     loop.append(loop)
     back = load_pickle(pickle.dumps(loop))
     assert back[1] is back
+    graph = collections.defaultdict(list, {0: [1, 2], 1: [0]})
+    found = load_pickle(pickle.dumps(graph, protocol=2))
+    assert type(found) is dict
+    assert found == graph
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 200, -1])
@@ -258,13 +262,6 @@ def test_a_sparse_matrix_comes_as_its_arrays(module, protocol):
     (found,) = load_pickle(written)
     assert found["shape"] == (2, 2)
     assert [found[name].tolist() for name in ("data", "indices", "indptr")] == [[2.0, 3.0], [1, 0], [0, 1, 2]]
-
-
-def test_a_dict_with_a_default_comes_as_a_plain_one():
-    graph = collections.defaultdict(list, {0: [1, 2], 1: [0]})
-    found = load_pickle(pickle.dumps(graph, protocol=2))
-    assert type(found) is dict
-    assert found == graph
 
 
 @pytest.mark.parametrize(

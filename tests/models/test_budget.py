@@ -10,12 +10,9 @@ def square(width):
     return nn.Linear(width, width, bias=False)
 
 
-def test_shared_parameters_count_once():
+def test_shared_parameters_count_once_and_nothing_is_allocated():
     lin = nn.Linear(3, 2)
     assert count_parameters(nn.Sequential(lin, lin)) == 8
-
-
-def test_counting_allocates_nothing():
     assert count_of(lambda: nn.Embedding(10**9, 1000)) == 10**12
 
 
@@ -33,13 +30,10 @@ def test_width_is_the_best_of_all_multiples(target, multiple_of):
     assert width == best
 
 
-def test_a_budget_below_the_smallest_network_is_met_by_it_or_refused():
+def test_a_budget_that_no_width_meets_is_met_by_the_smallest_or_refused():
     assert solve_width(3, square, multiple_of=8) == 8
     with pytest.raises(OptionError, match=r"at least 64 parameters.*fewer layers"):
         solve_width(3, square, multiple_of=8, prefer="below")
-
-
-def test_a_budget_that_no_width_meets_is_refused():
     with pytest.raises(OptionError, match="at most 64"):
         solve_width(10**6, square, largest=64)
     with pytest.raises(OptionError, match="'nearest', 'below'"):

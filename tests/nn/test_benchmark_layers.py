@@ -15,6 +15,7 @@ from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.layers.gated_gcn import maps_at_once
 from lrga.ops._triton import has_triton
 from lrga.ops.neighbors.edges import EdgeLayout
+from tests.helpers.kernels import padded
 
 N, D, H = 7, 4, 2
 # One-way edges, repeated edges, a node without edges; two graphs of 4 and 3 nodes.
@@ -191,11 +192,13 @@ def test_options_outside_their_range_are_refused(options, says):
 @pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("preset", ["2022", "2020"])
-def test_the_kernels_of_gat_give_the_values_and_gradients_of_the_definition(monkeypatch, preset, device):
+@pytest.mark.parametrize("conv", ["gcn", "gat", "graphsage", "gin"])
+def test_layers_on_the_kernels_give_the_values_and_gradients_of_the_definition(monkeypatch, conv, preset, device):
     if device == "cpu":  # in Triton's interpreter, which is never the automatic choice
-        for module in ("gat.definition", "norm.definition"):
+        for module in ("neighbors.reduce", "gat.definition", "norm.definition"):
             monkeypatch.setattr(f"lrga.ops.{module}.runs_on_gpu", lambda *tensors: tensors[0].dtype != torch.float64)
-    layer = GATLayer(6, 3, heads=H, preset=preset).to(device)
+    options = {"out_channels": 6 // H, "heads": H} if conv == "gat" else {"out_channels": 6}
+    layer = CONVOLUTIONS[conv](6, preset=preset, **options).to(device)
     exact = copy.deepcopy(layer).double()
     x = torch.randn(9, 6, device=device)
     edges, _ = EdgeLayout.from_edge_index(torch.randint(0, N, (2, 30), device=device), 9)
@@ -318,16 +321,7 @@ def test_padded_edges_are_seen_by_no_statistic(momentum, real, training):
     for layer in (alone, filled):
         layer.edge_norm.momentum, layer.norm = momentum, None  # nodes are normalised elsewhere
     short, order = EdgeLayout.from_edge_index(EDGES[:, :real], N)
-    tail = torch.full((4,), N)
-    layout = EdgeLayout(
-        torch.cat([short.source, tail]),
-        torch.cat([short.target, tail]),
-        N + 1,
-        torch.cat([short.in_ptr, short.in_ptr[-1:]]),
-        torch.cat([short.out_order, torch.arange(real, real + 4)]),
-        torch.cat([short.out_ptr, short.out_ptr[-1:]]),
-        valid_edges=torch.tensor(real),
-    )
+    layout = padded(short, 1, 4, counted=True)
     for _ in range(2):
         x, edge_attr = torch.randn(N + 1, D).double(), torch.randn(real + 4, D).double()
         h, e = alone(x[:N], short, edge_attr[:real])

@@ -47,7 +47,7 @@ def test_no_more_than_a_block_is_ever_projected():
     assert max(sizes) == 64
 
 
-def test_training_with_dropout_and_wrong_shapes_are_refused():
+def test_dropout_wrong_shapes_and_blocks_that_do_not_come_a_second_time_are_refused():
     attention = lrga.LowRankGlobalAttention(6, rank=4, dropout=0.5)
     with pytest.raises(OptionError, match="evaluation mode"):
         attend_in_blocks(attention, torch.randn(5, 6))
@@ -61,9 +61,6 @@ def test_training_with_dropout_and_wrong_shapes_are_refused():
         attend_in_blocks(attention.eval(), torch.randn(5))
     with pytest.raises(DTypeError, match="got list"):
         attend_in_blocks(attention.eval(), [[1.0] * 6])
-
-
-def test_blocks_that_do_not_come_a_second_time_are_noticed():
     attention, once = lrga.LowRankGlobalAttention(6, rank=4), iter([torch.randn(5, 6)])
     with pytest.raises(ShapeError, match="the same 5 nodes in both passes, got 0 in the second"):
         list(attention_of_blocks(attention, lambda: once))

@@ -158,15 +158,12 @@ def test_bipartite_input_is_refused(bipartite):
         lrga.LRGAConv(pyg.SAGEConv((D, D), 5), D, 7, rank=3)(bipartite, torch.tensor([[0], [0]]))
 
 
-def test_a_convolution_whose_width_changed_is_refused(graph):
+def test_a_convolution_whose_width_or_number_of_rows_changed_is_refused(graph):
     x, edge_index, batch = graph
     layer = lrga.LRGAConv(pyg.GCNConv(D, 5), D, 7, rank=3)
     layer.conv = pyg.GCNConv(D, 4)
     with pytest.raises(ShapeError, match="5 columns.*4 columns"):
         layer(x, edge_index, batch=batch)
-
-
-def test_a_layer_that_drops_nodes_is_refused():
     pooling = model_of(lambda self, x, edge_index: x[:2])
     with pytest.raises(ShapeError, match="one row per node"):
         lrga.LRGAConv(pooling, D, 7, rank=3)(torch.ones(5, D), torch.tensor([[0], [1]]), batch=None)
@@ -249,16 +246,7 @@ def test_integers_of_each_node_by_position_reach_the_convolution(graph):
         torch.testing.assert_close(layer(x, edge_index, node_type, edge_type, edge_attr), expected)
 
 
-def test_a_layer_for_one_graph_needs_no_batch_vector(graph):
-    x, edge_index, batch = graph
-    layer = lrga.LRGAConv(pyg.GCNConv(D, 5), D, 7, rank=3, single_graph=True).eval()
-    torch.testing.assert_close(layer(x, edge_index), layer(x, edge_index, batch=None))
-    assert not torch.allclose(layer(x, edge_index), layer(x, edge_index, batch=batch))
-    with lrga.batch_context(batch):  # what is said goes before what is assumed
-        torch.testing.assert_close(layer(x, edge_index), layer(x, edge_index, batch=batch))
-
-
-def test_a_layer_takes_the_batch_vector_from_the_context(graph):
+def test_a_layer_takes_the_batch_vector_from_the_context_or_is_for_one_graph(graph):
     x, edge_index, batch = graph
     layer = lrga.LRGAConv(pyg.GCNConv(D, 5), D, 7, rank=3).eval()
     expected = layer(x, edge_index, batch=batch)
@@ -266,6 +254,12 @@ def test_a_layer_takes_the_batch_vector_from_the_context(graph):
         torch.testing.assert_close(layer(x, edge_index), expected)
         one = layer(x, edge_index, batch=None)  # one graph, whatever the context says
     assert not torch.allclose(one, expected)
+    x, edge_index, batch = graph
+    layer = lrga.LRGAConv(pyg.GCNConv(D, 5), D, 7, rank=3, single_graph=True).eval()
+    torch.testing.assert_close(layer(x, edge_index), layer(x, edge_index, batch=None))
+    assert not torch.allclose(layer(x, edge_index), layer(x, edge_index, batch=batch))
+    with lrga.batch_context(batch):  # what is said goes before what is assumed
+        torch.testing.assert_close(layer(x, edge_index), layer(x, edge_index, batch=batch))
 
 
 def test_inside_gps_layers_graphs_do_not_mix(graph):

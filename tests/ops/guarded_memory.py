@@ -19,10 +19,13 @@ import triton.language as tl
 from lrga.ops.attention.batched import fused_attention
 from lrga.ops.attention.segments import Segments, Tiles
 from lrga.ops.gat import gpu as gat_gpu
+from lrga.ops.gated import gpu as gated_gpu
+from lrga.ops.gated.definition import gated_edges_fused
 from lrga.ops.neighbors import gpu as neighbors_gpu
 from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.ops.norm import gpu as norm_ops
 from lrga.ops.norm.definition import BatchNormState
+from tests.helpers.kernels import padded
 
 PAGE = mmap.PAGESIZE
 NO_ACCESS, READ_AND_WRITE, PRIVATE_ANONYMOUS = 0, 3, 0x22
@@ -93,6 +96,20 @@ def over_edges(memory, nodes, heads, depth, edges):
             y.backward(noise(nodes, heads * depth))
 
 
+def gated(memory, nodes, width, edges, spare):
+    """Products by the library and by our kernel, whose last rows are padding."""
+    layout = EdgeLayout.from_edge_index(torch.randint(0, nodes, (2, edges)), nodes)[0]
+    layout = padded(layout, 1, spare, counted=True).map(memory.copy)
+    shapes = [(edges + spare, width), (width, width), (width,), *[(nodes + 1, width)] * 3]
+    for own in (False, True):
+        gated_gpu.product_is_supported = lambda weight, own=own: own
+        tensors = [memory.copy(torch.randn(shape), learned=True) for shape in shapes]
+        norm = BatchNormState(*(memory.copy(torch.ones(width)) for _ in range(4)), None)
+        with memory:
+            mean, new = gated_edges_fused(*tensors, layout, norm=norm)
+            torch.autograd.backward((mean, new), [memory.copy(torch.randn(t.shape)) for t in (mean, new)])
+
+
 def attention(memory, sizes, channels, rank):
     batch = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
     tiles = Tiles.of(Segments.from_batch(batch, len(batch), len(sizes)), batch.device)
@@ -113,5 +130,6 @@ if __name__ == "__main__":
     shapes = ((3, 8, 22, 5), (3, 1, 1, 0)) if memory.front else ((3, 3, 7, 5), (2, 5, 33, 4))
     for shape in shapes:
         over_edges(memory, *shape)
+    gated(memory, 5, 20, 41, 34)
     attention(memory, (17, 0, 1), 13, 5)
     print("nothing out of bounds")

@@ -16,7 +16,7 @@ def test_checking_finds_non_finite_features_only_while_switched_on():
     lrga.low_rank_attention(x, x, x)
 
 
-def test_checking_can_be_switched_for_good():
+def test_checking_can_be_switched_for_good_nested_and_used_twice():
     lrga.checking(True)
     try:
         with pytest.raises(NonFiniteError):
@@ -24,15 +24,16 @@ def test_checking_can_be_switched_for_good():
     finally:
         lrga.checking(False)
     checks.check_features("x", torch.full((1, 1), float("nan")))
-
-
-def test_an_inner_checking_context_restores_the_outer_one():
     bad = torch.full((1, 1), float("nan"))
     with lrga.checking():
         with lrga.checking(False):
             checks.check_features("x", bad)
         with pytest.raises(NonFiniteError):
             checks.check_features("x", bad)
+    checked = lrga.checking()
+    for _ in range(2):
+        with checked, pytest.raises(NonFiniteError):
+            checks.check_features("x", torch.full((1, 1), float("nan")))
 
 
 @pytest.mark.parametrize(
@@ -88,10 +89,3 @@ def test_a_fraction_outside_its_range_is_refused(value):
 def test_an_unknown_choice_is_answered_with_the_choices():
     with pytest.raises(OptionError, match="'a', 'b'.*'c'"):
         checks.check_choice("letter", "c", ("a", "b"))
-
-
-def test_one_checking_object_can_be_used_twice():
-    checked = lrga.checking()
-    for _ in range(2):
-        with checked, pytest.raises(NonFiniteError):
-            checks.check_features("x", torch.full((1, 1), float("nan")))

@@ -13,15 +13,12 @@ def random_edges(num_nodes=9, num_edges=40):
     return torch.randint(0, num_nodes - 2, (2, num_edges))
 
 
-def test_layout_holds_the_given_edges_in_the_order_of_their_targets():
+def test_layout_holds_the_given_edges_in_the_order_of_their_targets_and_then_as_given():
     edge_index = random_edges()
     layout, order = EdgeLayout.from_edge_index(edge_index, 9)
     assert torch.equal(layout.edge_index, edge_index[:, order])
     assert layout.target.tolist() == sorted(edge_index[1].tolist())
     assert sorted(order.tolist()) == list(range(40))
-
-
-def test_equal_targets_keep_their_order():
     edge_index = torch.tensor([[3, 1, 2, 0], [1, 0, 1, 0]])
     layout, order = EdgeLayout.from_edge_index(edge_index, 4)
     assert order.tolist() == [1, 3, 0, 2]
@@ -72,13 +69,16 @@ def test_layout_of_no_edges_is_empty(num_nodes):
     assert layout.in_ptr.tolist() == [0] * (num_nodes + 1)
 
 
-def test_layout_moves_between_devices():
+def test_layout_and_its_known_longest_run_survive_moving_and_turning():
     layout, _ = EdgeLayout.from_edge_index(random_edges(), 9)
     moved = layout.to("meta")
     assert moved.device.type == "meta"
     assert moved.num_edges == 40
     assert moved.num_nodes == 9
     assert "num_edges=40" in repr(moved)
+    known = replace(layout, longest=40)
+    assert layout.longest is None
+    assert known.to("meta").longest == known.transposed.longest == 40
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,3 @@ def test_layout_keeps_what_gpu_kernels_ask_of_it_for_all_layers():
     torch.testing.assert_close(into, layout.in_degree.clamp(min=1) ** -0.5)
     torch.testing.assert_close(out_of, layout.out_degree.clamp(min=1) ** -0.5)
     torch.testing.assert_close(layout.degree_inverse, 1 / layout.in_degree.clamp(min=1))
-
-
-def test_known_longest_run_survives_moving_and_turning():
-    layout, _ = EdgeLayout.from_edge_index(random_edges(), 9)
-    known = replace(layout, longest=40)
-    assert layout.longest is None
-    assert known.to("meta").longest == known.transposed.longest == 40

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import lrga
-from lrga.errors import UnsupportedError
 from lrga.ops.attention.reference import segmented_attention
 from lrga.ops.attention.segments import Segments
 
@@ -158,28 +157,6 @@ def test_nan_in_a_graph_stays_in_that_graph():
     out = fused_attention(x, weight, bias, segments.tiles, heads=1, rank=2, eps=1e-6, dtype=torch.float32)
     assert out[1].isnan().any()
     assert out[4:].isfinite().all()
-
-
-def test_a_second_derivative_is_refused_by_name():
-    segments = graphs((4, 3))
-    x = torch.randn(7, 3, device=DEVICE, requires_grad=True)
-    weight, bias = torch.randn(8, 3, device=DEVICE), torch.ones(8, device=DEVICE)
-    out = fused_attention(x, weight, bias, segments.tiles, heads=1, rank=2, eps=1e-6, dtype=torch.float32)
-    (gradient,) = torch.autograd.grad(out.sum(), x, create_graph=True)
-    with pytest.raises(UnsupportedError, match="segmented"):
-        gradient.sum().backward()
-
-
-def test_the_operators_pass_the_checks_of_torch():
-    segments = graphs((4, 0, 3))
-    table = segments.tiles.table
-    x, weight, bias = (torch.randn(s, device=DEVICE, requires_grad=True) for s in ((7, 3), (8, 3), (8,)))
-    checks = ("test_schema", "test_autograd_registration", "test_faketensor")
-    torch.library.opcheck(
-        torch.ops.lrga.fused_forward.default, (x, weight, bias, table, 1, 2, 1e-6, torch.float32), test_utils=checks
-    )
-    u = torch.rand(7, 1, 2, device=DEVICE, requires_grad=True)
-    torch.library.opcheck(torch.ops.lrga.tiled_forward.default, (u, u, u, table, 1e-6), test_utils=checks)
 
 
 @pytest.mark.gpu

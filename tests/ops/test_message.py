@@ -18,6 +18,12 @@ def edge_index():
     return torch.randint(0, N - 2, (2, E))
 
 
+@pytest.fixture(params=["plain", "layout"])
+def form(request, edge_index):
+    """The edges in either form, and the order that values of edges have in it."""
+    return EdgeLayout.from_edge_index(edge_index, N) if request.param == "layout" else (edge_index, torch.arange(E))
+
+
 def in_neighbours(edge_index, node):
     return [j for j, i in zip(*edge_index.tolist(), strict=True) if i == node]
 
@@ -35,21 +41,11 @@ OPERATIONS = {
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("layout", [False, True])
-def test_neighbours_are_combined_as_loops_over_nodes_do(edge_index, name, layout):
+def test_neighbours_are_combined_as_loops_over_nodes_do_and_have_right_gradients(edge_index, form, name):
     operation, combine = OPERATIONS[name]
-    edges = EdgeLayout.from_edge_index(edge_index, N)[0] if layout else edge_index
-    x = torch.randn(N, D, dtype=torch.float64)
-    torch.testing.assert_close(operation(x, edges), by_loops(x, edge_index, combine), rtol=1e-14, atol=1e-14)
-
-
-@pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("layout", [False, True])
-def test_gradients_of_combined_neighbours_are_right(edge_index, name, layout):
-    operation, _ = OPERATIONS[name]
-    edges = EdgeLayout.from_edge_index(edge_index, N)[0] if layout else edge_index
     x = torch.randn(N, D, dtype=torch.float64, requires_grad=True)
-    assert gradcheck(lambda x: operation(x, edges), (x,))
+    torch.testing.assert_close(operation(x, form[0]), by_loops(x, edge_index, combine), rtol=1e-14, atol=1e-14)
+    assert gradcheck(lambda x: operation(x, form[0]), (x,))
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -62,10 +58,8 @@ def test_layout_and_plain_edges_give_equal_gradients_even_among_ties(edge_index,
     torch.testing.assert_close(plain, sorted_, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("layout", [False, True])
-def test_weighted_sum_over_heads_equals_loops_and_has_right_gradients(edge_index, layout):
-    heads = 2
-    edges, order = EdgeLayout.from_edge_index(edge_index, N) if layout else (edge_index, torch.arange(E))
+def test_weighted_sum_over_heads_equals_loops_and_has_right_gradients(edge_index, form):
+    heads, (edges, order) = 2, form
     x = torch.randn(N, heads, D, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(E, heads, dtype=torch.float64, requires_grad=True)
     expected = torch.zeros(N, heads, D, dtype=torch.float64)
@@ -76,9 +70,8 @@ def test_weighted_sum_over_heads_equals_loops_and_has_right_gradients(edge_index
     assert gradcheck(lambda x, w: message.sum_sources(x, edges, w), (x, weight), fast_mode=True)
 
 
-@pytest.mark.parametrize("layout", [False, True])
-def test_softmax_of_the_edges_into_a_node_sums_to_one_and_equals_its_definition(edge_index, layout):
-    edges, order = EdgeLayout.from_edge_index(edge_index, N) if layout else (edge_index, torch.arange(E))
+def test_softmax_of_the_edges_into_a_node_sums_to_one_and_equals_its_definition(edge_index, form):
+    edges, order = form
     scores = torch.randn(E, 2, dtype=torch.float64) * 400  # exp of the scores themselves overflows
     result = torch.empty_like(scores)
     result[order] = message.softmax_edges(scores[order], edges, N)
@@ -90,12 +83,10 @@ def test_softmax_of_the_edges_into_a_node_sums_to_one_and_equals_its_definition(
             assert float(result[e, h]) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("layout", [False, True])
-def test_gradients_of_sums_and_softmax_over_edges_are_right(edge_index, layout):
-    edges = EdgeLayout.from_edge_index(edge_index, N)[0] if layout else edge_index
+def test_gradients_of_sums_and_softmax_over_edges_are_right(form):
     values = torch.randn(E, 2, dtype=torch.float64, requires_grad=True)
-    assert gradcheck(lambda v: message.sum_edges(v, edges, N), (values,))
-    assert gradcheck(lambda v: message.softmax_edges(v, edges, N), (values,))
+    assert gradcheck(lambda v: message.sum_edges(v, form[0], N), (values,))
+    assert gradcheck(lambda v: message.softmax_edges(v, form[0], N), (values,))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -109,17 +100,20 @@ def test_half_precision_is_summed_in_single_precision(dtype, layout):
     assert out[0].tolist() == [count, count]
 
 
-def test_degrees_count_edges_in_and_out(edge_index):
-    layout, _ = EdgeLayout.from_edge_index(edge_index, N)
-    for edges in (edge_index, layout):
-        into, out_of = message.degrees(edges, N)
-        assert into.tolist() == [edge_index[1].tolist().count(i) for i in range(N)]
-        assert out_of.tolist() == [edge_index[0].tolist().count(i) for i in range(N)]
+def test_degrees_count_edges_in_and_out_and_factors_of_gcn_are_their_inverse_roots(edge_index, form):
+    into, out_of = message.degrees(form[0], N)
+    assert into.tolist() == [edge_index[1].tolist().count(i) for i in range(N)]
+    assert out_of.tolist() == [edge_index[0].tolist().count(i) for i in range(N)]
+    factors = message.symmetric_factors(form[0], torch.randn(N, D, dtype=torch.float64))
+    for factor, degree in zip(factors, (into, out_of), strict=True):
+        torch.testing.assert_close(factor, degree.clamp(min=1).double() ** -0.5)
 
 
-def test_weights_for_other_edges_are_refused(edge_index):
+def test_weights_for_other_edges_and_factors_for_other_nodes_are_refused(edge_index):
     with pytest.raises(ShapeError, match=r"\[30\].*\[29\]"):
         message.sum_sources(torch.randn(N, D), edge_index, torch.randn(29))
+    with pytest.raises(ShapeError, match=r"src_scale of shape \[8\].*\[7\]"):
+        message.sum_sources(torch.randn(N, D), edge_index, src_scale=torch.randn(7))
 
 
 def test_narrow_edges_have_the_same_gradients():
@@ -128,10 +122,9 @@ def test_narrow_edges_have_the_same_gradients():
     assert gradcheck(lambda x: message.max_sources(x, edges), x)
 
 
-@pytest.mark.parametrize("layout", [False, True])
 @pytest.mark.parametrize("shape", [(D,), (2, D)])
-def test_factors_of_both_ends_multiply_the_messages(edge_index, layout, shape):
-    edges = EdgeLayout.from_edge_index(edge_index, N)[0] if layout else edge_index
+def test_factors_of_both_ends_multiply_the_messages(edge_index, form, shape):
+    edges, _ = form
     x = torch.randn(N, *shape, dtype=torch.float64, requires_grad=True)
     into, out_of = torch.rand(2, N, dtype=torch.float64).requires_grad_().unbind()
     expected = torch.zeros(N, *shape, dtype=torch.float64)
@@ -141,48 +134,6 @@ def test_factors_of_both_ends_multiply_the_messages(edge_index, layout, shape):
     assert gradcheck(
         lambda x, a, b: message.sum_sources(x, edges, dst_scale=a, src_scale=b), (x, into, out_of), fast_mode=True
     )
-
-
-def test_factors_of_gcn_are_inverse_roots_of_the_degrees(edge_index):
-    layout, _ = EdgeLayout.from_edge_index(edge_index, N)
-    x = torch.randn(N, D, dtype=torch.float64)
-    for edges in (edge_index, layout):
-        for factor, degree in zip(message.symmetric_factors(edges, x), message.degrees(edges, N), strict=True):
-            torch.testing.assert_close(factor, degree.clamp(min=1).double() ** -0.5)
-
-
-def test_factors_for_other_nodes_are_refused(edge_index):
-    with pytest.raises(ShapeError, match=r"src_scale of shape \[8\].*\[7\]"):
-        message.sum_sources(torch.randn(N, D), edge_index, src_scale=torch.randn(7))
-
-
-@pytest.mark.parametrize("conv", ["gcn", "gat", "graphsage", "gin"])
-@pytest.mark.parametrize("preset", ["2022", "2020"])
-def test_layers_on_the_kernels_equal_those_on_the_reference(monkeypatch, edge_index, conv, preset):
-    """The automatic choice of a GPU, forced here: the interpreter takes the place of the GPU."""
-    pytest.importorskip("triton")
-    from lrga.models.gnn import CONVOLUTIONS
-    from lrga.ops.gat import definition as attention_sum
-    from lrga.ops.norm import definition as norm
-
-    options = {"heads": 1} if conv == "gat" else {}
-    layer = CONVOLUTIONS[conv](D, D, preset=preset, **options)
-    exact = copy.deepcopy(layer).double()
-    layout, _ = EdgeLayout.from_edge_index(edge_index, N)
-    x = torch.randn(N, D, requires_grad=True)
-    wide = x.detach().double().requires_grad_()
-    expected = exact(wide, layout)
-    for module in (message, norm, attention_sum):
-        monkeypatch.setattr(module, "runs_on_gpu", lambda *tensors: True)
-    out = layer(x, layout)
-    torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-4)
-    upstream = torch.randn_like(out)
-    got = torch.autograd.grad(out, [x, *layer.parameters()], upstream)
-    wanted = torch.autograd.grad(expected, [wide, *exact.parameters()], upstream.double())
-    for a, b in zip(got, wanted, strict=True):
-        torch.testing.assert_close(a.double(), b, rtol=2e-3, atol=2e-3)
-    torch.testing.assert_close(layer.norm.running_var.double(), exact.norm.running_var, rtol=1e-4, atol=1e-4)
-    assert layer.norm.num_batches_tracked == exact.norm.num_batches_tracked == 1
 
 
 @pytest.mark.parametrize("way", ["csr", "csr in chunks", "differentiable csr", "triton"])

@@ -48,23 +48,17 @@ def test_every_chunk_belongs_to_one_graph():
     assert torch.equal(graph_of_node, batch)
 
 
-def test_no_batch_vector_is_one_graph():
+def test_no_batch_vector_is_one_graph_and_refused_for_several():
     segments = Segments.from_batch(None, 5)
     assert segments.is_single
     assert segments.num_graphs == 1
-
-
-def test_several_graphs_without_a_batch_vector_are_refused():
     with pytest.raises(BatchError, match="num_graphs=3"):
         Segments.from_batch(None, 5, 3)
 
 
-def test_no_nodes_and_no_graphs_are_fine():
+def test_no_nodes_are_fine_and_narrow_ids_widened():
     segments = Segments.from_batch(torch.empty(0, dtype=torch.int64), 0)
     assert segments.unpack(segments.pack(torch.empty(0, 1, 2))).shape == (0, 1, 2)
-
-
-def test_narrow_integer_ids_are_widened():
     batch = torch.tensor([0, 0, 1], dtype=torch.int32)
     assert Segments.from_batch(batch, 3).batch.dtype == torch.int64
 

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from lrga.errors import UnsupportedError
 from lrga.ops.attention.reference import segmented_attention
 from lrga.ops.attention.segments import Segments
 
@@ -131,29 +130,6 @@ def test_results_do_not_vary_between_runs():
         return [out, *torch.autograd.grad(out, inputs, upstream)]
 
     assert all(torch.equal(a, b) for a, b in zip(run(), run(), strict=True))
-
-
-def test_a_second_derivative_is_refused_by_name():
-    x, weight, bias = torch.randn(9, 3, device=DEVICE, requires_grad=True), torch.randn(8, 3), torch.ones(8)
-    out = streaming_attention(x, weight.to(DEVICE), bias.to(DEVICE), heads=1, rank=2, eps=1e-6, dtype=torch.float32)
-    (gradient,) = torch.autograd.grad(out.sum(), x, create_graph=True)
-    with pytest.raises(UnsupportedError, match="segmented"):
-        gradient.sum().backward()
-
-
-def test_the_operator_passes_the_checks_of_torch():
-    x, weight, bias = (torch.randn(s, device=DEVICE, requires_grad=True) for s in ((9, 3), (8, 3), (8,)))
-    checks = ("test_schema", "test_autograd_registration", "test_faketensor")
-    torch.library.opcheck(
-        torch.ops.lrga.streaming_forward.default, (x, weight, bias, 1, 2, 1e-6, torch.float32), test_utils=checks
-    )
-    turned = x.detach().t().contiguous().t()
-    out, totals = torch.ops.lrga.streaming_forward(turned, weight, bias, 1, 2, 1e-6, torch.float32)
-    given = (torch.ones_like(out), turned, weight, bias, out, totals)
-    given = tuple(tensor.detach() for tensor in given)
-    torch.library.opcheck(
-        torch.ops.lrga.streaming_backward.default, (*given, 1, 2, 1e-6), test_utils=("test_schema", "test_faketensor")
-    )
 
 
 def test_chunks_do_not_grow_with_the_width(monkeypatch):

@@ -13,12 +13,17 @@ import torch
 
 import lrga
 from lrga.ops import _triton as support
-from lrga.ops._triton import dot_precision, launch, runs_on_gpu, shared_memory, why_not_triton
+from lrga.ops._triton import block, compute_type, dot_precision, launch, runs_on_gpu, shared_memory, why_not_triton
 from tests.helpers.processes import run_alone
 
 
-def test_float64_is_left_to_pytorch():
+def test_what_triton_does_not_take_is_named():
     assert "float64" in why_not_triton(torch.zeros(1, dtype=torch.float64))
+    assert not runs_on_gpu(torch.zeros(1))
+    pytest.importorskip("triton")
+    assert "float" not in (why_not_triton(torch.zeros(1), torch.zeros(1, dtype=torch.int64)) or "")
+    pytest.importorskip("triton")
+    assert why_not_triton(torch.zeros(1, device="meta")) == "the tensors are on meta"
 
 
 def test_a_missing_triton_is_named(monkeypatch):
@@ -33,29 +38,28 @@ def test_a_cpu_runs_them_in_the_interpreter_only(monkeypatch, interpreted):
     assert (why_not_triton(torch.zeros(1)) is None) is interpreted
 
 
-def test_the_automatic_choice_on_a_cpu_is_never_triton():
-    assert not runs_on_gpu(torch.zeros(1))
-
-
-def test_integers_beside_the_features_are_no_obstacle():
+def test_products_follow_the_switch_of_pytorch_and_half_precision_needs_none(without_tf32):
     pytest.importorskip("triton")
-    assert "float" not in (why_not_triton(torch.zeros(1), torch.zeros(1, dtype=torch.int64)) or "")
+    from lrga.ops.attention.batched import _constants
+
+    for allowed, precision in ((True, "tf32"), (False, "tf32x3")):
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        assert dot_precision(torch.float32) == _constants(30, 30, torch.float32)["PRECISION"] == precision
+        assert _constants(30, 30, torch.bfloat16)["PRECISION"] == "tf32"
 
 
-def test_the_meta_device_is_named():
+@pytest.mark.parametrize(("size", "expected"), [(1, 16), (16, 16), (17, 32), (30, 32), (50, 64), (100, 128)])
+def test_blocks_are_powers_of_two_that_hold_all_columns(size, expected):
     pytest.importorskip("triton")
-    assert why_not_triton(torch.zeros(1, device="meta")) == "the tensors are on meta"
+    assert block(size) == expected
 
 
-def test_products_follow_the_switch_of_pytorch():
-    before = torch.backends.cuda.matmul.allow_tf32
-    try:
-        torch.backends.cuda.matmul.allow_tf32 = True
-        assert dot_precision(torch.float32) == "tf32"
-        torch.backends.cuda.matmul.allow_tf32 = False
-        assert dot_precision(torch.float32) == "tf32x3"
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+@pytest.mark.parametrize(("interpreted", "kind"), [("1", "fp32"), ("0", "bf16")])
+def test_the_interpreter_multiplies_bfloat16_as_float32(monkeypatch, interpreted, kind):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_INTERPRET", interpreted)
+    assert str(compute_type(torch.bfloat16)) == kind
+    assert str(compute_type(torch.float16)) == "fp16"
 
 
 SWITCHES = {  # what users may write, and whether it allows TF32

@@ -29,16 +29,10 @@ def test_every_node_is_in_one_tile_of_its_graph(sizes, shuffled):
         assert sum(int(tiles.end[t] - tiles.start[t]) for t in mine) == int(tiles.counts[g])
 
 
-def test_one_graph_needs_no_batch_vector():
+def test_a_large_graph_has_large_tiles_in_order_and_no_graph_none():
     tiles = Tiles.of(Segments(1000, 1), CPU)
     assert tiles.order is None
     assert int(tiles.end.max()) == 1000
-
-
-def test_large_graphs_have_large_tiles():
     tiles = Tiles.of(Segments(5000, 1), CPU)
     assert int((tiles.end - tiles.start).max()) == ROWS_OF_LARGE
-
-
-def test_no_graphs_have_no_tiles():
     assert Tiles.of(Segments.from_batch(torch.zeros(0, dtype=torch.long), 0, 0), CPU).number == 0

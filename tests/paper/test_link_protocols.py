@@ -49,11 +49,13 @@ def test_what_the_table_lacks_is_refused(wrong):
         cells_of("table2", budget="100K")
 
 
-def test_changes_of_the_protocol_are_told():
+def test_changes_of_the_protocol_and_the_metric_are_told():
     cell = table2("ogbl-collab", validation_edges=True, rank=50, skip=False)
     assert cell.deviations() == {"validation_edges": (True, False), "rank": (50, 100), "skip": (False, True)}
     assert cell.published is None  # the number is of another network
     assert table2("ogbl-ddi", lr=0.1).published.mean == 0.623
+    assert table2("ogbl-ddi", metric="mrr").published is None
+    assert table2("ogbl-ddi", metric="Hits@20").published.mean == 0.623
 
 
 def test_the_authors_grid_is_six_points():
@@ -97,8 +99,3 @@ def test_an_option_goes_to_the_rows_that_read_it_and_one_that_none_reads_is_refu
     assert ranks["Node2Vec"] == (50, 3)
     with pytest.raises(OptionError, match="rank"):
         cells_of_table2(dataset="ogbl-ddi", model="mf", rank=25)
-
-
-def test_another_metric_does_not_stand_beside_the_papers():
-    assert table2("ogbl-ddi", metric="mrr").published is None
-    assert table2("ogbl-ddi", metric="Hits@20").published.mean == 0.623

@@ -60,9 +60,11 @@ def test_an_unknown_preset_is_refused_with_the_three_that_are():
         table1("ZINC", preset="2021")
 
 
-def test_the_preset_is_no_change_of_the_protocol():
+def test_the_preset_is_no_change_of_the_protocol_nor_of_the_name_of_a_run():
     for cell in [*cells_of("table1"), *cells_of("table3"), *cells_of("rank")]:
         assert not cell.deviations()
+    given = table1("ZINC", "gcn", preset="2020", patience=10)
+    assert run_name(table1("ZINC", "gcn").config) == run_name(given.config)
 
 
 def test_training_and_comparisons_keep_the_later_layers():
@@ -77,11 +79,6 @@ def test_records_of_experiments_with_the_same_settings_count_in_the_main_table()
     assert {record.seed for record in row.finished} == {41, 95}
     (row,) = rows_of([table3("gin")], landed)
     assert [record.model["preset"] for record in row.finished] == ["2020"]
-
-
-def test_the_name_of_a_run_is_that_of_the_same_settings_given_one_by_one():
-    given = table1("ZINC", "gcn", preset="2020", patience=10)
-    assert run_name(table1("ZINC", "gcn").config) == run_name(given.config)
 
 
 def test_notes_say_which_network_has_which_layers():

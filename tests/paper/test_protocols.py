@@ -120,11 +120,6 @@ def test_batches_at_500k_are_smaller_on_the_block_models_alone():
     }
 
 
-def test_the_older_preset_is_less_patient_but_for_tsp():
-    assert paper_config("ZINC", preset="2020").optimizer.patience == 5
-    assert paper_config("TSP", preset="2020").optimizer.patience == 10
-
-
 def test_seeds_are_the_benchmarks():
     assert SEEDS == {
         **dict.fromkeys(("PATTERN", "CLUSTER", "ZINC", "MNIST", "CIFAR10"), (41, 95, 12, 35)),

@@ -29,11 +29,8 @@ def test_another_network_or_metric_has_no_number(change):
     assert published_for(make_config("ZINC", **change)) is None
 
 
-def test_own_data_have_no_number():
+def test_own_data_have_no_number_and_a_plain_network_no_rank_to_differ_in():
     assert published_for(make_config("my_graphs")) is None
-
-
-def test_a_plain_network_has_no_rank_to_differ_in():
     assert published_for(make_config("ZINC", lrga=False).changed(rank=5)).mean == 0.459
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 import lrga
-from lrga.errors import OptionError
 from lrga.paper.reproduction import reproduction
 
 
@@ -36,8 +35,3 @@ def test_the_rank_ablation_shares_its_run_of_rank_30_with_table_1(tiny, tmp_path
     lrga.paper.reproduce("rank", rank=30, seeds=[41], output=tmp_path, progress=False, **tiny)
     table = reproduction("table1", dataset="CLUSTER", model="gcn", budget="500k", lrga=True, seeds=[41], **tiny)
     assert table.table(tmp_path).complete
-
-
-def test_an_experiment_that_the_paper_lacks_is_refused():
-    with pytest.raises(OptionError, match="table1, table2, table3, rank"):
-        reproduction("table4")

@@ -29,10 +29,12 @@ def test_each_is_drawn_in_each_format(found, tmp_path, plot, kind):
     assert (tmp_path / f"a.{kind}").stat().st_size > 3000
 
 
-def test_text_in_an_svg_is_text(found, tmp_path):
+def test_text_in_an_svg_is_text_and_a_hostile_title_sound_xml(found, tmp_path):
     text = plot_rank(found, tmp_path / "a.svg").read_text()
     for word in ("rank κ", "published, κ 30", "CLUSTER", "LRGA + GCN"):
         assert word in text
+    picture = plot_curves(found, tmp_path / "a.svg", title="<b>\x01 & \x1b[31m $x$")
+    assert "&lt;b&gt;" in ElementTree.tostring(ElementTree.parse(picture).getroot(), encoding="unicode")
 
 
 def test_equal_runs_give_equal_files(found, tmp_path):
@@ -73,11 +75,6 @@ def test_a_png_too_tall_to_be_drawn_is_refused_with_a_remedy(tmp_path):
     with pytest.raises(OptionError, match=r"write tall\.pdf"):
         save_figure(tmp_path / "tall.png", lambda figure: None, width=6.4, height=250.0)
     assert save_figure(tmp_path / "tall.pdf", lambda figure: None, width=6.4, height=250.0).stat().st_size > 0
-
-
-def test_an_svg_of_a_hostile_title_is_sound_xml(found, tmp_path):
-    picture = plot_curves(found, tmp_path / "a.svg", title="<b>\x01 & \x1b[31m $x$")
-    assert "&lt;b&gt;" in ElementTree.tostring(ElementTree.parse(picture).getroot(), encoding="unicode")
 
 
 def test_a_legend_of_very_many_series_leaves_room_for_them(make_record, write_records, tmp_path):

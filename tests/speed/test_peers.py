@@ -10,13 +10,10 @@ X = torch.randn(9, 8, generator=torch.Generator().manual_seed(0))
 BATCH = torch.tensor([0, 0, 1, 1, 1, 1, 2, 2, 2])
 
 
-def test_padded_is_the_same_function_as_ours():
+def test_padded_form_and_the_authors_arithmetic_are_ours():
     ours, padded = LowRankGlobalAttention(8, 3), Padded(8, 3)
     padded.load_state_dict(ours.state_dict())
     torch.testing.assert_close(padded(X, BATCH), ours(X, BATCH))
-
-
-def test_the_authors_arithmetic_is_ours_on_one_graph():
     ours, authors = LowRankGlobalAttention(8, 3), Authors(8, 3)
     authors.load_state_dict(ours.state_dict())
     torch.testing.assert_close(authors(X), ours(X))

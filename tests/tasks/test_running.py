@@ -20,14 +20,14 @@ from lrga.tasks import METRICS, Task
 from lrga.tasks.running import Scores
 
 
-def test_a_weighted_mean_is_kept():
+def test_a_weighted_mean_is_kept_without_gradient_and_nothing_has_none():
     mean = Scores(None)
     for value, weight in ((1.0, 3), (2.0, 1)):
         mean.add(torch.tensor(value), weight=weight)
     assert mean.means()[0] == 1.25
-
-
-def test_nothing_added_has_no_mean():
+    mean = Scores(None)
+    mean.add(torch.tensor(1.0, requires_grad=True))
+    assert not mean.total.requires_grad
     assert math.isnan(Scores(None).means()[0])
 
 
@@ -42,12 +42,6 @@ def test_a_restored_mean_goes_on_bit_for_bit():
     for value in values[7:]:
         second.add(value)
     assert second.means()[0] == whole.means()[0]
-
-
-def test_no_gradient_is_kept():
-    mean = Scores(None)
-    mean.add(torch.tensor(1.0, requires_grad=True))
-    assert not mean.total.requires_grad
 
 
 def of_classes(function, scale=1.0, **options):

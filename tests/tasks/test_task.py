@@ -28,12 +28,17 @@ def test_a_task_reads_the_targets_of_its_level():
     assert targets.tolist() == edges.y.tolist()
 
 
-def test_several_targets_of_a_graph_stay_side_by_side():
+def test_several_targets_and_labels_of_a_graph_stay_side_by_side():
     graphs = batch_of("graph", torch.tensor([[1.0, 2.0]]))
     scores, targets = Task(level="graph", kind="regression", out_channels=2).select(torch.zeros(2, 2), graphs)
     assert targets.tolist() == [[1.0, 2.0], [1.0, 2.0]]
     assert float(Task(level="graph", kind="regression", out_channels=2).loss_of(scores, targets)) == 1.5
     assert float(Task(level="graph", kind="regression", out_channels=2).score(scores, targets)) == 1.5
+    graphs = batch_of("graph", torch.tensor([[1.0, float("nan")]]))
+    task = Task(level="graph", kind="multilabel", out_channels=2)
+    scores, targets = task.select(torch.zeros(2, 2), graphs)
+    assert targets.shape == (2, 2)
+    assert float(task.loss_of(scores, targets)) == pytest.approx(0.6931472)
 
 
 def test_only_rows_under_the_mask_are_scored():
@@ -68,12 +73,9 @@ def test_graphs_without_targets_are_refused():
         Task(level="node", kind="classification", out_channels=2).select(torch.zeros(3, 2), packed.batch(slice(None)))
 
 
-def test_accuracy_is_reported_in_percent():
+def test_accuracy_is_in_percent_and_better_means_higher_or_lower_after_the_metric():
     task = Task(level="node", kind="classification", out_channels=2)
     assert float(task.score(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))) == 50.0
-
-
-def test_better_means_higher_or_lower_after_the_metric():
     assert Task(level="node", kind="classification", out_channels=2).is_better(2.0, than=1.0)
     assert not Task(level="node", kind="classification", out_channels=2).is_better(1.0, than=1.0)
     assert Task(level="graph", kind="regression", out_channels=1).is_better(1.0, than=2.0)
@@ -121,9 +123,11 @@ def test_a_task_that_cannot_be_is_refused(wrong):
         Task(**(right | wrong))
 
 
-def test_every_metric_knows_its_kind():
+def test_every_metric_knows_its_kind_and_its_heading():
     kinds = {kind for metric in METRICS.values() for kind in metric.kinds}
     assert kinds == {"classification", "multilabel", "regression", "link"}
+    for name in ("weighted_accuracy", "accuracy", "f1_positive", "mae"):
+        assert METRICS[f"{name}_by_batch"].name == METRICS[name].name
 
 
 @pytest.mark.parametrize("level", ["node", "edge", "graph"])
@@ -154,19 +158,6 @@ def test_tasks_that_version_0_1_wrote_are_read(written, average, read):
     assert Task.from_json(values | {"metric": written, "average": average}).metric == read
     with pytest.raises(OptionError, match="days"):
         Task.from_json(values | {"metric": written, "average": "days"})
-
-
-def test_a_metric_by_batch_stands_under_the_same_heading():
-    for name in ("weighted_accuracy", "accuracy", "f1_positive", "mae"):
-        assert METRICS[f"{name}_by_batch"].name == METRICS[name].name
-
-
-def test_several_labels_of_a_graph_stay_side_by_side():
-    graphs = batch_of("graph", torch.tensor([[1.0, float("nan")]]))
-    task = Task(level="graph", kind="multilabel", out_channels=2)
-    scores, targets = task.select(torch.zeros(2, 2), graphs)
-    assert targets.shape == (2, 2)
-    assert float(task.loss_of(scores, targets)) == pytest.approx(0.6931472)
 
 
 def test_label_smoothing_is_torch_s():

@@ -45,19 +45,13 @@ def test_damaged_graph6_is_refused(text, said, tmp_path):
         read_graphs(path)
 
 
-def test_edge_lists_have_names_comments_commas_and_isolated_nodes():
+def test_edge_lists_have_names_comments_commas_labels_and_directions():
     graph = parse_edge_list("# a comment\n% another\na b\n\nb,c  # the second edge\nlonely\n")
     assert (graph.num_nodes, graph.num_edges) == (4, 2)
     assert arcs_of(graph) == {(0, 1), (1, 0), (1, 2), (2, 1)}
-
-
-def test_a_third_column_is_the_edges_label():
     graph = parse_edge_list("0 1 5\n1 2 7\n")
     assert sorted(graph.edge_labels[:, 0].tolist()) == [5, 5, 7, 7]
     assert parse_edge_list("0 1 5\n1 2 7\n", edge_attribute=None).edge_labels is None
-
-
-def test_edges_of_a_list_have_a_direction_when_asked():
     assert arcs_of(parse_edge_list("0 1\n", directed=True)) == {(0, 1)}
 
 
@@ -242,12 +236,9 @@ def test_names_may_have_spaces_where_something_else_separates(text):
     assert parse_edge_list(text).num_edges == 2
 
 
-def test_a_byte_order_mark_does_not_hide_a_header(tmp_path):
+def test_nodes_may_be_called_as_headers_are_and_begin_as_comments_do(tmp_path):
     (tmp_path / "a.csv").write_text("source,target\na,b\n", encoding="utf-8-sig")
     assert read_graphs(tmp_path / "a.csv")[0].num_nodes == 2
-
-
-def test_nodes_may_be_called_as_columns_are_and_begin_as_comments_do():
     assert parse_edge_list("source target\ntarget c\n").num_nodes == 3
     assert parse_edge_list("a b\nb c\n").num_edges == 2
     graph = parse_edge_list("# a comment\n#x a\na #y  # another\n%z\n")

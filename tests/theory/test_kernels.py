@@ -203,12 +203,9 @@ def test_iterated_updates_reach_the_stable_colouring():
     assert np.array_equal(histograms[:, None] != histograms[None, :], verdict_matrix(family, "2-fwl"))
 
 
-def test_there_are_as_many_heads_as_multi_indices():
+def test_there_are_as_many_heads_as_multi_indices_each_a_product_of_powers():
     assert len(heads(2, 7)) == math.comb(7 + 4, 4)
     assert fwl_update(types_of(connected_graphs(4))).shape[-1] == 2 + math.comb(4 + 4, 4)
-
-
-def test_a_head_is_a_product_of_powers():
     tensor = np.random.default_rng(0).integers(-2, 3, (4, 4, 2))
     update = fwl_update(tensor, degree=3)
     for number, (beta, gamma) in enumerate(heads(2, 3)):

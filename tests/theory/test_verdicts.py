@@ -95,13 +95,16 @@ def test_bad_input_is_refused_with_an_error_of_its_kind():
         distinguishes(HEXAGON, TRIANGLES, node_labels=[1, 1, 1, 1, 1, 1])
 
 
-def test_the_stable_colouring_has_histogram_and_rounds():
+def test_the_stable_colouring_has_a_histogram_and_rounds_that_can_be_limited():
     colouring = stable_colouring(nx.path_graph(5), "1-wl")
     assert sorted(colouring.histogram.values()) == [1, 2, 2]
     assert (colouring.rounds, colouring.stable, colouring.test) == (2, True, "1-wl")
     pairs = stable_colouring(nx.cycle_graph(6), "2-fwl")
     assert pairs.colours.shape == (6, 6)
     assert sorted(pairs.histogram.values()) == [6, 6, 12, 12]  # by distance: 0, 3, 1, 2
+    assert stable_colouring(nx.path_graph(9), rounds=1).rounds == 1
+    with pytest.raises(OptionError, match="rounds"):
+        stable_colouring(nx.path_graph(9), rounds=-1)
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -118,12 +121,6 @@ def test_graphs_of_several_sizes_are_refined_in_one_call():
         assert first.histogram == third.histogram
         assert not (test != "1-wl" and set(first.histogram) & set(square.histogram))
         assert square.histogram != path.histogram
-
-
-def test_rounds_can_be_limited():
-    assert stable_colouring(nx.path_graph(9), rounds=1).rounds == 1
-    with pytest.raises(OptionError, match="rounds"):
-        stable_colouring(nx.path_graph(9), rounds=-1)
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -164,7 +161,7 @@ def test_two_graphs_get_a_verdict_and_rounds(files):
     assert report["tests"]["2-fwl"]["classes"] == [[0], [1]]
 
 
-def test_several_graphs_get_a_matrix_and_classes(files):
+def test_several_graphs_get_a_matrix_and_classes_and_one_alone_is_refused(files):
     path = files / "three.g6"
     graphs = (nx.cycle_graph(6), nx.path_graph(6), nx.cycle_graph(6))
     path.write_text("".join(nx.to_graph6_bytes(g, header=False).decode() for g in graphs))
@@ -172,9 +169,6 @@ def test_several_graphs_get_a_matrix_and_classes(files):
     assert [g["name"] for g in report["graphs"]] == [f"{path}:{n}" for n in (1, 2, 3)]
     assert report["tests"]["1-wl"]["classes"] == [[0, 2], [1]]
     assert report["tests"]["1-wl"]["matrix"][0] == [False, True, False]
-
-
-def test_one_graph_alone_is_refused(files):
     with pytest.raises(OptionError, match="two graphs or more"):
         read_named_graphs([files / "hexagon.g6"])
 

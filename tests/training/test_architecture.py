@@ -29,12 +29,9 @@ def test_a_network_without_a_published_shape_meets_its_budget():
         assert abs(count - 60_000) < 6_000
 
 
-def test_given_shapes_win():
+def test_given_shapes_win_and_edge_features_can_be_left_out():
     made = resolve(ModelConfig(hidden=12, layers=3, lrga=False), spec_of("ZINC").inputs, dataset="ZINC")
     assert (made.hidden_channels, made.num_layers, made.rank) == (12, 3, None)
-
-
-def test_edge_features_can_be_left_out():
     made = resolve(ModelConfig(model="gatedgcn", edge_features=False), spec_of("ZINC").inputs, dataset="ZINC")
     assert (made.edge_encoder, made.edge_channels) == ("ones", 1)
 

@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.data import with_encodings
+from lrga.errors import OptionError
 from lrga.training import train
 from lrga.training.config import ModelConfig
 from lrga.training.predict import Predictor
 from lrga.training.runs.folder import RunFolder
+from tests.helpers.commands import lrga
 
 ENCODING = ["rrwp:4", "lappe:2"]
 
@@ -54,11 +54,8 @@ def test_the_command_line_trains_and_predicts_with_encodings_of_own_data(tmp_pat
     (folder / "edges.csv").write_text("graph,source,target\n" + edges)
     words = ["train", folder, "--encoding", "rwse:3", "--encoding", "lappe:2", "--hidden", 8, "--layers", 1]
     words += ["--epochs", 1, "--device", "cpu", "--output", tmp_path / "runs", "--run-name", "one", "--quiet"]
-    result = CliRunner().invoke(app, list(map(str, words)))
-    assert result.exit_code == 0, result.output
-    result = CliRunner().invoke(app, ["predict", str(tmp_path / "runs" / "one"), str(folder), "--device", "cpu"])
-    assert result.exit_code == 0, result.output
-    assert len(result.stdout.splitlines()) == 25
-    result = CliRunner().invoke(app, [*map(str, words[:2]), "--encoding", "walks:3"])
-    assert result.exit_code != 0
-    assert "rwse" in str(result.exception) + result.output
+    lrga(*words)
+    found = lrga("predict", tmp_path / "runs" / "one", folder, "--device", "cpu")
+    assert len(found.stdout.splitlines()) == 25
+    with pytest.raises(OptionError, match="rwse"):
+        lrga(*words[:2], "--encoding", "walks:3")

@@ -4,22 +4,14 @@ import json
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from lrga.cli.main import app
 from lrga.data import dataset_specs
 from lrga.errors import OptionError
 from lrga.experiments.comparison import comparison
 from lrga.training.presets import make_config
 from lrga.training.recipes import MAX_PARAMETERS, MODERN
 from lrga.training.runs.folder import RunFolder
-
-
-def lrga(*words):
-    result = CliRunner().invoke(app, list(map(str, words)))
-    assert result.exit_code == 0, result.output or result.exception
-    return result
-
+from tests.helpers.commands import lrga
 
 TWINS = ("PATTERN", "CIFAR10")  # of CLUSTER and MNIST
 
@@ -85,8 +77,7 @@ def test_a_short_run_resumes_to_the_last_bit_and_predicts(tmp_path, monkeypatch)
     assert plan["model"]["encoding"] == ["rwse:20"]
     assert "AdamW, lr 0.0005, cosine, 5 epochs of warm-up" in " ".join(lrga(*words, "--dry-run").stdout.split())
     lrga(*words, "--run-name", "whole")
-    paused = CliRunner().invoke(app, [*map(str, words), "--run-name", "run", "--time-limit", "1e-9"])
-    assert paused.exit_code == 3
+    lrga(*words, "--run-name", "run", "--time-limit", "1e-9", code=3)
     lrga("train", "--resume", tmp_path / "run", "--quiet")
     weights = [RunFolder(tmp_path / name).weights() for name in ("whole", "run")]
     for name, value in weights[0].items():
