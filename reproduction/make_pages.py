@@ -26,6 +26,7 @@ from lrga.explain.style import COLOURS, MARKERS, colour, save_figure
 from reproduction.past_the_paper import BEST_PUBLISHED
 
 ROOT = Path(__file__).resolve().parent.parent
+PAST = ROOT / "reproduction" / "results" / "past"
 PAGES = (
     *(f"docs/results/{name}.md" for name in ("index", "where-it-differs", "ablations")),
     "docs/how-to/choosing-the-rank.md",
@@ -166,11 +167,21 @@ def _spread(row: dict[str, Any], digits: int) -> str:
 
 
 def _both(plain: dict[str, Any], augmented: dict[str, Any], key: str) -> str:
-    """A number of both networks; seconds as minutes."""
+    """A number of both networks; seconds as minutes, with "CPU" if they were trained on one."""
     found = [row[key] for row in (plain, augmented)]
     if key == "seconds":
-        return " / ".join("–" if value is None else f"{value / 60:.1f}" for value in found)
+        marks = (" CPU" * _on_cpu(row) for row in (plain, augmented))
+        return " / ".join(
+            "–" if value is None else f"{value / 60:.1f}{mark}" for value, mark in zip(found, marks, strict=True)
+        )
     return " / ".join(dict.fromkeys("–" if value is None else f"{value:,.0f}" for value in found))
+
+
+def _on_cpu(row: dict[str, Any]) -> bool:
+    """Whether a finished run of the row was trained on a CPU, by its record."""
+    names = [run["run"] for run in row.get("runs", ()) if run["status"] == "finished"]
+    records = (json.loads((PAST / f"{name}.json").read_text(encoding="utf-8")) for name in names)
+    return any(record["environment"][-1]["device"] == "cpu" for record in records)
 
 
 def pairs(command: list[str], page: Path, *, draw: bool) -> str:
