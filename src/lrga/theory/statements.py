@@ -358,7 +358,7 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "universality-bound",
         "Proposition 1, appendix A",
-        "(1/d) R Rᵀ is off by t with a chance of at most 2n² exp(−2dt²/M⁴); sharper: exponent −8dt²/M⁴",
+        "an entry of (1/d) R Rᵀ deviates by t with probability ≤ 2n² exp(−2dt²/M⁴); sharper: exponent −8dt²/M⁴",
         hoeffding_bounds_the_deviation,
     ),
     Statement(
@@ -382,7 +382,7 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "node-factorisation",
         "Definition 3",
-        "Y⁰ has a node factorisation, by eigenvectors exact to 1e-9",
+        "Y⁰ has a node factorisation; the one from eigenvectors is exact to 1e-9",
         eigenvectors_factorise,
     ),
     Statement(
@@ -394,19 +394,19 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "colourings",
         "Section 5.2",
-        "2-FWL is strictly stronger than vertex colouring; hard graphs as known in the literature",
+        "2-FWL is strictly stronger than vertex colouring; verdicts on hard graphs agree with the literature",
         colourings_have_their_known_power,
     ),
     Statement(
         "multiset-encoding",
         "Equation 5, appendix B",
-        "Y^β Y^γ, |β|+|γ| ≤ n, separate exactly what one round of 2-FWL does (connected graphs, n ≤ 7)",
+        "Y^β Y^γ, |β|+|γ| ≤ n, distinguish the same pairs as one round of 2-FWL (connected graphs, n ≤ 7)",
         power_sums_are_one_round,
     ),
     Statement(
         "polynomial-kernels",
         "Proposition 5, appendix C",
-        "⟨φ_β(x), φ_β(y)⟩ = Π⟨x_l, y_l⟩^β_l to 1e-9, of the stated sizes",
+        "⟨φ_β(x), φ_β(y)⟩ = Π⟨x_l, y_l⟩^β_l to 1e-9; φ_β has the stated size",
         feature_maps_are_kernels,
     ),
     Statement(
@@ -418,19 +418,19 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "alignment-random",
         "Theorem 1 with proposition 4",
-        "the same from random features: the error of a head falls about as d^-½ (-.8 to -.4)",
+        "the same with random features: the error of a head falls about as d^-½ (-.8 to -.4)",
         random_features_approach_the_head,
     ),
     Statement(
         "multi-head",
         "Corollary 1",
-        "multi-head LRGA separates exactly what one round of 2-FWL does (connected graphs, n ≤ 6)",
+        "multi-head LRGA distinguishes the same pairs as one round of 2-FWL (connected graphs, n ≤ 6)",
         many_heads_are_one_round,
     ),
     Statement(
         "scale",
         "Proposition 5, last remark",
-        "η has no influence within a graph; between graphs one head alone can lose their difference",
+        "η has no influence within a graph, but a single head can lose the difference between two graphs",
         one_head_may_lose_the_scale,
     ),
 )

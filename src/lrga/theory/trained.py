@@ -172,7 +172,7 @@ TRAINED_CLAIMS: tuple[TrainedClaim, ...] = (
     TrainedClaim(
         "trained-triangles",
         "Proposition 1, trained",
-        "DeepSets on [R, AR], trained on triangles, errs less than the constructed at small d (random graphs: < .9)",
+        "DeepSets on [R, AR] trained to count triangles beat constructed ones at small d (error on random graphs < .9)",
         judge_triangles,
     ),
     TrainedClaim(
@@ -184,19 +184,19 @@ TRAINED_CLAIMS: tuple[TrainedClaim, ...] = (
     TrainedClaim(
         CSL,
         "Section 5, circular skip links",
-        "ten classes that are one to 1-WL: GNN at chance exactly; RGNN and RGNN + LRGA above 1.5 times that",
+        "ten classes equal under 1-WL: GNN exactly at chance; RGNN and RGNN + LRGA above 1.5 times chance",
         judge_classes,
     ),
     TrainedClaim(
         "equivalent-pairs",
-        "Section 5, graphs that are one to 1-WL",
-        "GNN at chance exactly on every pair; RGNN and RGNN + LRGA above 1.5 times that on one of them at least",
+        "Section 5, graphs equal under 1-WL",
+        "GNN exactly at chance on every pair; RGNN and RGNN + LRGA above 1.5 times chance on at least one",
         judge_classes,
     ),
     TrainedClaim(
         "learned-head",
         "Theorem 1, trained",
-        "one head of 2-FWL is learned with a smaller error with LRGA than without, at equal parameters (±5 %)",
+        "a head of 2-FWL is learned with a smaller error with LRGA than without, at equal parameters (±5 %)",
         judge_head,
     ),
 )
