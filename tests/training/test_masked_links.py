@@ -107,7 +107,7 @@ def test_vectors_begin_orthogonal():
 
 def test_what_cannot_be_masked_is_refused():
     for model in ("graphsage", "mf"):  # before anything is read
-        with pytest.raises(OptionError, match=f"mask-batch: links with {model}"):
+        with pytest.raises(OptionError, match=f"mask-batch: link prediction with {model}"):
             config_of(model=model, mask_batch=True)
     assert not make_config("ogbl-ddi", model="graphsage", recipe="modern").link.mask_batch
     read = config_of(model="graphsage")

@@ -250,7 +250,7 @@ def test_data_that_are_not_there_are_missed():
 
 @pytest.mark.parametrize(
     ("name", "remedy"),
-    [("Corra", "did you mean Cora"), ("mine", "mine:FUNCTION"), ("xyzzy", "To fix: correct the name or the path")],
+    [("Corra", "write Cora, or correct"), ("mine", "mine:FUNCTION"), ("xyzzy", "To fix: correct the name or the path")],
 )
 def test_an_unknown_name_is_answered_with_what_was_probably_meant(name, remedy, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -299,7 +299,7 @@ def load_own(data: DataConfig, given: Given = None) -> OwnData:
     if given is None and ":" not in data.name and not Path(data.name).expanduser().exists():
         remedy = "correct the name or the path (lrga data ls lists all sets; an edge list needs --task link)"
         if close := get_close_matches(data.name.lower(), [name.lower() for name in dataset_specs()], n=1):
-            remedy = f"did you mean {spec_of(close[0]).name}? Else {remedy}"
+            remedy = f"write {spec_of(close[0]).name}, or {remedy}"
         elif Path(f"{data.name}.py").is_file():
             remedy = f"to use {data.name}.py, pass a function of it: {data.name}:FUNCTION"
         raise DataMissingError(

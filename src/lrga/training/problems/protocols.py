@@ -134,19 +134,20 @@ def unused_options(config: TrainingConfig, given: Mapping[str, Any]) -> dict[str
     is_flat = schedule in ("plateau", "constant") and not options.warmup_epochs
     rules = [
         (not model.lrga, " ".join(_ATTENTION), "the network has no low-rank attention"),
-        (own, "root", "your own data are read where they are"),
-        (own, "source", "it names the files of a named data set"),
-        (own, "sizes", "it is for named data sets; divide your own with split"),
+        (own, "root", "your own data are not stored in a data root"),
+        (own, "source", "it applies to named data sets"),
+        (own, "sizes", "it applies to named data sets; use split for your own data"),
         (spec is not None and not spec.reads_source, "source", f"{dataset} is generated, not read"),
         (schedule != "plateau", "patience lr_factor", f"the schedule is {schedule}, not plateau"),
         (schedule in ("constant", "one_cycle"), "min_lr", f"the schedule {schedule} does not use it"),
-        (schedule == "one_cycle", "warmup_epochs", "one_cycle has a warm-up of its own"),
+        (schedule == "one_cycle", "warmup_epochs", "one_cycle has its own warm-up"),
         (is_flat, "schedule_per", f"the schedule {schedule} without warm-up changes with epochs only"),
-        (options.optimizer != "sgd", "momentum", f"only sgd has it, not {options.optimizer}"),
+        (options.optimizer != "sgd", "momentum", f"only sgd uses it, not {options.optimizer}"),
         (options.selective_decay and not options.weight_decay, "selective_decay", "there is no weight decay"),
     ]
     if config.link is not None:
-        rules += [(True, " ".join(idle_options(given, model.model)), f"links with {model.model} do not use it")]
+        idle = " ".join(idle_options(given, model.model))
+        rules += [(True, idle, f"link prediction with {model.model} does not use it")]
     else:
         level, many = "graph" if spec is None else spec.inputs.task, spec is not None and not spec.one_graph
         is_sized = own and model.hidden is not None and model.layers is not None and model.budget != "100K"
@@ -154,14 +155,14 @@ def unused_options(config: TrainingConfig, given: Mapping[str, Any]) -> dict[str
         is_residual, has_norm = model.block == "residual", model.batch_norm and model.norm == "batch"
         is_held = not model.random_features and not model.resample_features
         rules += [
-            (own, "split_by directed", "it is for an edge list; to predict links add --task link"),
+            (own, "split_by directed", "it applies to edge lists; to predict links, add --task link"),
             (is_sized, "budget", "width and depth are given"),
-            (many, "fanouts", f"neighbours are sampled in one graph, {dataset} has many"),
-            (level != "graph", "readout", f"it is for predictions of graphs, {dataset} has them of {level}s"),
-            (model.model != "gat", "heads", f"only gat has such heads, not {model.model}"),
-            (model.edge_features and not reads_edges, "edge_features", f"only {readers} read them, not {model.model}"),
-            (is_residual, "wiring", "it is for the block 'benchmark'"),
-            (not is_residual, "norm attention_dropout", "it is for the block 'residual'"),
+            (many, "fanouts", f"neighbour sampling needs a single graph; {dataset} has many"),
+            (level != "graph", "readout", f"it applies to graph predictions, not to {level} predictions"),
+            (model.model != "gat", "heads", f"only gat uses it, not {model.model}; LRGA has attention_heads"),
+            (model.edge_features and not reads_edges, "edge_features", f"only {readers} use them, not {model.model}"),
+            (is_residual, "wiring", "it applies to block=benchmark"),
+            (not is_residual, "norm attention_dropout", "it applies to block=residual"),
             (not is_residual and model.model == "gin", "head_layers", "gin predicts from every layer by a linear map"),
             (is_held, "resample_features", "there are no random features"),
             (not has_norm and options.recalibrate_norm > 0, "recalibrate_norm", "the network has no BatchNorm"),
