@@ -44,10 +44,12 @@ def augment(
     one graph, as everywhere in PyG); a plain ``Data`` is one graph. Otherwise the layers raise an error, unless they
     are called inside :func:`lrga.batch_context` or created with ``single_graph=True``.
 
-    Not augmented, unless ``include`` names them: convolutions between two node sets (in ``HeteroConv``, in the
-    result of ``to_hetero``, with a pair of input widths, and the readout of ``AttentiveFP``), convolutions that score
-    nodes in PyG's pooling layers, and convolutions already in an :class:`lrga.LRGAConv`. ``print(model)`` shows
-    which layers were augmented.
+    Not augmented, unless ``include`` names them (``print(model)`` shows which layers were augmented):
+
+    - convolutions between two node sets: in ``HeteroConv``, in the result of ``to_hetero``, with a pair of input
+      widths, and the readout of ``AttentiveFP``;
+    - convolutions that score nodes in PyG's pooling layers;
+    - convolutions already in an :class:`lrga.LRGAConv`.
 
     Args:
         module: Any model made of PyG convolutions, or one convolution.

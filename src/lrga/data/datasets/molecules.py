@@ -1,7 +1,7 @@
 """Peptides-func and ogbg-molhiv: molecules with nine categorical features per atom and three per bond.
 
-Both are read from a prepared ``.npz`` file of flat arrays (each bond once), ogbg-molhiv also from the files of the Open
-Graph Benchmark (each bond once), Peptides-func from the ``.pt`` files that PyG downloads (both directions).
+Both can be read from a prepared ``.npz`` file of flat arrays (each bond once), ogbg-molhiv also from the files of the
+Open Graph Benchmark (each bond once), and Peptides-func also from the ``.pt`` files of PyG (both directions).
 """
 
 from collections.abc import Callable, Sequence

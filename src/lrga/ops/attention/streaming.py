@@ -6,8 +6,8 @@ second pass turns U into U S / η in place.
 Backward, the library computes the projections U, V and Z again. T = Uᵀ dA is summed, then a kernel turns U, V and Z
 (the sign of m4 is read from the result) into gradients before the activation; the library multiplies these with x and
 the weight. The buffer of x's gradient serves as scratch space until its rows are written. If U, V, Z and their
-gradients fit into it (and x in the dtype of the products, if x is float32 and that is 16-bit), all rows are projected
-at once, by a kernel if x must be converted too. Chunks of rows are processed from last to first: gradients of the last
+gradients fit into it, all rows are projected at once. (For float32 x and 16-bit products, x in 16 bits must fit too; a
+kernel then converts and projects it.) Chunks of rows are processed from last to first: gradients of the last
 chunk go into a buffer, the others into rows of x's gradient whose projections are no longer needed. If they do not
 fit, chunks of rows are projected into a buffer, first only U for T, then all three. Besides inputs, result and
 gradients only these buffers are needed, tens of megabytes for any N. Without atomics, results do not vary between runs.

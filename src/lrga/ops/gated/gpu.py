@@ -1,9 +1,9 @@
 """The edges of a GatedGCN layer on a GPU (see :mod:`lrga.ops.gated.definition` for the formula), as PyTorch operators.
 
-The forward pass has three steps: a product for the gate's argument ê (with wide weights the library computes it, and
-the next step adds the node rows), one pass over the edges by target, which also computes the statistics of the norm,
-and one that writes the new edge features. Of E × D tensors, only ê and the input edge features are stored for backward,
-which computes the others again.
+The forward pass has three steps. A product gives the gate's argument ê; with wide weights the library computes it, and
+the next step adds the node rows. One pass over the edges by target computes the means and the statistics of the norm.
+The last pass writes the new edge features. Of the E × D tensors only ê and the input edge features are stored; the
+backward pass computes the others again.
 
 Products of all edges with a weight use our kernel or the vendor's library. Ours is fused with the operations before
 and after the product and keeps the whole weight on the chip: it supports narrow weights only, and float32 only in TF32,
