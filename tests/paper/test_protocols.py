@@ -160,7 +160,7 @@ def test_filters_choose_cells_and_options_change_them():
 def test_filters_that_match_nothing_are_answered_with_what_there_is():
     with pytest.raises(OptionError, match=r"a cell of table3 \(dataset PATTERN; .*got none with dataset=ZINC"):
         cells_of("table3", dataset="ZINC")
-    with pytest.raises(OptionError, match="one of the options"):
+    with pytest.raises(OptionError, match="an option of training, one of"):
         cells_of("table1", learning_rate=1)
     with pytest.raises(OptionError, match="one of PATTERN"):
         cells_of("table1", dataset="MUTAG")

@@ -222,6 +222,8 @@ def carry_out(study: "Study", given: Mapping[str, Any]) -> None:
     if given["shard"] is not None:
         study = study.shard(*parse_shard(given["shard"]))
     output, as_json = given["output"], given["as_json"]
+    if given.get("published") is not None and not any(cell.published for cell in study.cells):
+        print(f"No result of {given['published']} is for a network of these runs.", file=sys.stderr)
     if given["dry_run"]:
         show(study.plan(output), as_json=as_json)
         return

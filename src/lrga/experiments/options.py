@@ -4,32 +4,19 @@ import json
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from lrga.errors import OptionError
 from lrga.experiments.cell import check_seeds
-from lrga.training.config import SECTION_OF, DataConfig, LinkConfig, ModelConfig, OptimizerConfig, RunConfig
+from lrga.training.config import SECTION_OF, SECTIONS, check_option
 from lrga.training.presets import parse_budget
 
-_SECTIONS: dict[str, Any] = {
-    "data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig, "link": LinkConfig,
-}  # fmt: skip
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _PARSERS: dict[type, tuple[str, Callable[[str], Any]]] = {
     bool: ("true or false", lambda text: _TRUTH[text.lower()]),
     int: ("an integer", int),
     float: ("a number", float),
 }
-
-
-def check_option(key: str) -> None:
-    """Raises an error that lists the options if ``key`` is none of them."""
-    if key not in SECTION_OF:
-        if close := get_close_matches(key, SECTION_OF, n=1):
-            raise OptionError("an option of training", repr(key), f"write {close[0]}")
-        listed = ", ".join(sorted(SECTION_OF))
-        raise OptionError(f"an option of training, one of {listed}", repr(key), "choose one of these")
 
 
 def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
@@ -140,7 +127,7 @@ def parse_value(key: str, text: str) -> Any:
 def _kinds(key: str) -> tuple[Any, ...]:
     """The types that an option accepts."""
     check_option(key)
-    hint = get_type_hints(_SECTIONS[SECTION_OF[key]])[key]
+    hint = get_type_hints(SECTIONS[SECTION_OF[key]])[key]
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     return tuple(get_origin(kind) or kind for kind in kinds)
 

@@ -11,7 +11,7 @@ Your own table is a small TOML or JSON file, passed with ``--published``::
     std = 0.0507
     seeds = 10
 
-A result applies to every run with the same options: ``dataset``, and any options of training.
+A result applies to every run with the same options: ``dataset``, any options of training, and ``data_options``.
 """
 
 import re
@@ -26,6 +26,7 @@ from lrga.data.datasets.spec import dataset_name, dataset_specs
 from lrga.errors import DataError, DTypeError, OptionError
 from lrga.io import limits
 from lrga.io.documents import is_number
+from lrga.tasks.task import BY_BATCH
 from lrga.training.config import DataConfig, LinkConfig, TrainingConfig
 from lrga.training.presets import full_name, plain_options
 from lrga.training.problems.protocols import unused_options
@@ -87,7 +88,10 @@ class PublishedTable(Reference):
         for options, found in self.rows:
             # A run does not have the options that it would ignore.
             ignored = {*unused_options(config, options), *(() if config.model.hidden is None else ("budget",))}
-            if all(config.option(key) == value and key not in ignored for key, value in options.items()):
+            here = {key: config.option(key) for key in options}
+            if here.get("metric", "") is None and (spec := dataset_specs().get(config.data.name)) is not None:
+                here["metric"] = spec.task.metric.removesuffix(BY_BATCH)  # that of the data set
+            if here == dict(options) and not ignored & options.keys():
                 fits.append((len(options), found))
         return max(fits, key=lambda pair: pair[0])[1] if fits else None
 
@@ -158,15 +162,20 @@ _RESULT: dict[str, Kind] = {
     "std": ("a number of at least 0", lambda value: is_number(value) and value >= 0),
     "seeds": ("an integer of at least 1", lambda value: is_number(value) and value >= 1 and value == int(value)),
     "source": TEXT,
+    "data_options": TABLE,
 }
 
 
 def _row(result: Mapping[str, Any], source: str, where: str) -> tuple[Mapping[str, Any], Published]:
     values = {key: value for key, value in result.items() if value is not None}
-    if not values.get("dataset") or "mean" not in values or "name" in values:  # another word for the data set
-        raise DataError(f"dataset, not name, and mean in {where}", repr(result)[:80], 'write dataset = "…", mean = …')
+    if not values.get("dataset") or "mean" not in values:
+        raise DataError(f"dataset and mean in {where}", repr(result)[:80], 'write dataset = "…", mean = …')
+    for word, instead in (("name", "dataset"), ("seed", "seeds"), ("options", "data_options")):
+        if word in values:
+            raise DataError(f"{instead}, not {word} in {where}", repr(values[word])[:80], f"write {instead}")
     check_fields(values, _RESULT, where, others=True)
     options = {key: value for key, value in values.items() if key not in (*_RESULT, "dataset")}
+    options |= {"options": values["data_options"]} if "data_options" in values else {}
     name = check_data_name(values["dataset"], where)
     with located(where):
         config = TrainingConfig(data=DataConfig(name=name), link=LinkConfig()).changed(**plain_options(options))

@@ -8,12 +8,12 @@ from typing import Any
 from lrga.data.datasets.spec import dataset_name
 from lrga.errors import OptionError
 from lrga.experiments.cell import cell_beside, refuse_taken
-from lrga.experiments.options import check_option
 from lrga.experiments.published import Reference
 from lrga.experiments.sheet import value_text
 from lrga.experiments.study import OUTPUT, Study
 from lrga.experiments.table import Row, Table, best_by_validation
 from lrga.models.zoo import budget_of
+from lrga.training.config import check_option
 from lrga.training.presets import make_config, runs_of_a_table
 from lrga.training.problems.data import Given, plan_network
 

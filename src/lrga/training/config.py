@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
@@ -346,7 +347,7 @@ class TrainingConfig:
         """Reads the values of :meth:`to_json`; errors name unknown and missing keys."""
         check_keys(cls, values, "configuration")
         made: dict[str, Any] = {}
-        for name, section in _SECTIONS.items():
+        for name, section in SECTIONS.items():
             if name not in values:
                 continue
             own = values[name]
@@ -382,12 +383,10 @@ class TrainingConfig:
 
         ``name``, ``root``, ``source`` and ``options`` belong to the data.
         """
-        sections: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
+        sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
         for key, value in options.items():
-            section = SECTION_OF.get(key)
-            if section is None:
-                expected = f"one of the options {', '.join(sorted(SECTION_OF))}"
-                raise OptionError(expected, repr(key), "choose one of these")
+            check_option(key)
+            section = SECTION_OF[key]
             if section == "link" and self.link is None:
                 got = f"{key} for {self.data.name}"
                 remedy = "omit it, or use an ogbl set, or your edge list with --task link"
@@ -424,10 +423,19 @@ def first_difference(
 
 
 # Option names are unique over all sections, so sweeps and the command line do not need section names.
-_SECTIONS: dict[str, Any] = {
+SECTIONS: dict[str, Any] = {
     "data": DataConfig, "model": ModelConfig, "optimizer": OptimizerConfig, "run": RunConfig, "link": LinkConfig,
 }  # fmt: skip
-SECTION_OF: dict[str, str] = {option.name: name for name, section in _SECTIONS.items() for option in fields(section)}
+SECTION_OF: dict[str, str] = {option.name: name for name, section in SECTIONS.items() for option in fields(section)}
+
+
+def check_option(key: str) -> None:
+    """Raises an error that names the nearest option, or all, if ``key`` is none of them."""
+    if key not in SECTION_OF:
+        if close := get_close_matches(key, SECTION_OF, n=1):
+            raise OptionError("an option of training", repr(key), f"write {close[0]}")
+        listed = ", ".join(sorted(SECTION_OF))
+        raise OptionError(f"an option of training, one of {listed}", repr(key), "choose one of these")
 
 
 def _check_options(section: Any) -> None:
