@@ -30,12 +30,9 @@ def test_every_group_of_a_network_is_measured(tmp_path, capsys, monkeypatch):
     assert "| without batch norm |" in capsys.readouterr().out
 
 
-def test_every_group_names_a_module_that_chooses():
+def test_every_group_names_a_module_that_chooses_and_is_off_within_the_context_alone(monkeypatch):
     for module in ablation.GROUPS.values():
         assert callable(importlib.import_module(f"lrga.ops.{module}").runs_on_gpu)
-
-
-def test_a_group_is_off_within_the_context_alone(monkeypatch):
     monkeypatch.setattr(norm, "runs_on_gpu", lambda *tensors: True)
     with ablation.switched_off(["batch norm"]):
         assert not norm.runs_on_gpu(torch.zeros(1))

@@ -50,11 +50,8 @@ def test_nothing_is_timed_on_wrong_values(attention, monkeypatch):
         attention.large_case(1e12, device=DEVICE, nodes=50)
 
 
-def test_the_small_case_has_as_many_nodes_as_published(attention):
+def test_the_small_case_is_as_published_and_bytes_are_counted_once_for_each_tensor_and_pass(attention):
     assert (len(attention.small_sizes()), sum(attention.small_sizes())) == (128, 14_384)
-
-
-def test_bytes_are_counted_once_for_each_tensor_and_pass(attention):
     # x in both passes and its gradient, 256 numbers each; the result and its gradient, 100 each; 4 bytes a number
     assert attention.floor_bytes(10, 256, 50) == 4 * 10 * (3 * 256 + 2 * 100)
     assert attention.floor_bytes(10, 256, 50, 4, 2) == 10 * (3 * 256 * 4 + 2 * 100 * 2)

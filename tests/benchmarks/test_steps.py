@@ -83,10 +83,18 @@ def test_both_versions_are_measured_and_set_side_by_side(tmp_path, capsys, monke
     assert "LRGAConv minus GCNConv" in capsys.readouterr().out
 
 
-def test_nothing_is_timed_on_wrong_values(monkeypatch):
+def test_nothing_is_timed_on_wrong_values_or_different_models(monkeypatch):
     monkeypatch.setattr(eager, "relative", lambda ours, theirs: 0.5)
     with pytest.raises(SystemExit, match="no timing"):
         eager.measure("cpu", nodes=50, sizes=[3, 2])
+    with pytest.raises(SystemExit, match="different parameters"):
+        training.copy_weights(
+            GNN(3, 60, 2, 4, conv="gcn", rank=None, encoder="embedding"), training.Peer("gcn", 60, 4, 30)
+        )
+    step = vectors.Step(8, 3, 20, "cpu")
+    step.window = 4
+    with pytest.raises(SystemExit, match="no timing"):
+        step.check()
 
 
 # The benchmark of a training step compares the same model with itself.
@@ -98,13 +106,6 @@ def test_both_models_have_the_same_first_loss(tmp_path, conv):
     row = training.measure(conv, load("PATTERN", tmp_path, sizes=(6, 1, 1))["train"], steps=1)
     assert row["first_loss"] == pytest.approx(row["baseline_first_loss"], abs=1e-5)
     assert row["ms"] > 0
-
-
-def test_different_models_are_not_timed():
-    with pytest.raises(SystemExit, match="different parameters"):
-        training.copy_weights(
-            GNN(3, 60, 2, 4, conv="gcn", rank=None, encoder="embedding"), training.Peer("gcn", 60, 4, 30)
-        )
 
 
 # The benchmark of Node2Vec's vectors times nothing that is wrong.
@@ -122,10 +123,3 @@ def test_a_record_is_written(tmp_path):
     rows = json.loads((tmp_path / "new" / "record.json").read_text())["rows"]
     assert [(row["window"], row["walks"]) for row in rows] == [(20, 20), (3, 20)]
     assert all(row["error"] < 1e-5 and row["ms"] > 0 and row["baseline_ms"] > 0 for row in rows)
-
-
-def test_no_step_of_vectors_is_timed_on_wrong_values():
-    step = vectors.Step(8, 3, 20, "cpu")
-    step.window = 4
-    with pytest.raises(SystemExit, match="no timing"):
-        step.check()

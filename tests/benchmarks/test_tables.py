@@ -37,15 +37,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_documents_are_what_the_records_say():
+def test_the_documents_show_every_table_as_the_records_say_and_nothing_by_hand():
     for document in tables.DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         assert text == tables.refreshed(text), "run: python benchmarks/tables.py"
-
-
-def test_the_documents_show_every_table():
     text = "".join(document.read_text(encoding="utf-8") for document in tables.DOCUMENTS)
     assert sorted(match["name"] for match in tables.BLOCK.finditer(text)) == sorted(tables.TABLES)
+    for document in tables.DOCUMENTS:
+        assert "nothing else running" not in tables.BLOCK.sub("", document.read_text(encoding="utf-8"))
 
 
 def test_a_figure_is_drawn_from_its_record_and_its_checksum_follows_the_numbers(tmp_path):
@@ -107,18 +106,12 @@ def test_numbers_of_a_record_reach_the_table(folder):
     assert "210" in tables.TABLES["gpu-facts"](folder)
 
 
-def test_without_records_the_command_that_makes_them_is_named(tmp_path):
+def test_missing_and_foreign_records_and_unknown_tables_are_named(tmp_path):
     assert "benchmarks/gpu.py" in tables.TABLES["gpu-large"](tmp_path)
     assert tables.TABLES["attention-cpu"](tmp_path) == "No record yet."
-
-
-def test_a_file_that_is_no_record_is_refused(tmp_path):
     write(tmp_path, "gpu-h200", [{"ms": 1.0}], {})
     with pytest.raises(SystemExit, match="is not a valid benchmark record: row 1: it has no case"):
         tables.TABLES["gpu-large"](tmp_path)
-
-
-def test_an_unknown_table_is_refused(tmp_path):
     with pytest.raises(SystemExit, match="got 'speed'"):
         tables.refreshed("<!-- table: speed -->\n<!-- end -->", tmp_path)
 
@@ -193,8 +186,3 @@ def test_a_table_says_how_its_record_was_made(record, said):
 def test_nothing_else_running_is_said_only_where_the_load_shows_it(record, quiet):
     assert tables.is_quiet(record) is quiet
     assert ("nothing else running" in tables.conditions({**UNKNOWN, **record})) is quiet
-
-
-def test_no_document_says_by_hand_that_nothing_else_ran():
-    for document in tables.DOCUMENTS:
-        assert "nothing else running" not in tables.BLOCK.sub("", document.read_text(encoding="utf-8"))

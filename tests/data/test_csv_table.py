@@ -18,7 +18,7 @@ def read(folder: Path, content: str | bytes, *required, **options):
     return read_table(write(folder, content), *required, **options)
 
 
-def test_columns_come_as_text_or_as_numbers(tmp_path):
+def test_columns_come_as_text_or_as_numbers_and_names_of_classes_as_text(tmp_path):
     table = read(tmp_path, 'node,x0,x1,y\n"a, b",1,0.5,3\n c ,-2,1e3,4\n')
     assert table.texts == {"node": ["a, b", "c"]}
     assert {name: values.tolist() for name, values in table.numbers.items()} == {
@@ -28,6 +28,9 @@ def test_columns_come_as_text_or_as_numbers(tmp_path):
     }
     assert {name for name, values in table.numbers.items() if values.dtype == np.int64} == {"x0", "y"}
     assert table.rows == 2
+    table = read(tmp_path, "node,y\na,cat\nb,dog\n")
+    assert table.texts["y"] == ["cat", "dog"]
+    assert "y" not in table.numbers
 
 
 @pytest.mark.parametrize(
@@ -43,12 +46,6 @@ def test_the_ways_in_which_programs_write_csv_are_read(content, tmp_path):
     table = read(tmp_path, content)
     assert table.texts["node"] == ["a", "b"]
     assert table.numbers["x"].tolist() == [1, 2]
-
-
-def test_names_of_classes_are_kept_as_text(tmp_path):
-    table = read(tmp_path, "node,y\na,cat\nb,dog\n")
-    assert table.texts["y"] == ["cat", "dog"]
-    assert "y" not in table.numbers
 
 
 @pytest.mark.parametrize(

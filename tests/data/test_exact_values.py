@@ -87,35 +87,26 @@ def test_a_split_is_drawn_among_the_labelled(tmp_path):
     assert data.classes == ("0", "1")
 
 
-def test_labels_that_are_all_missing_are_named(tmp_path):
+def test_labels_that_are_all_missing_are_named_but_numbers_may_be_minus_one(tmp_path):
     torch.save([ring([-1]) for _ in range(30)], tmp_path / "g.pt")
     with pytest.raises(DataError, match=r"labels in y of .*only -1 and -100"):
         load_custom(tmp_path / "g.pt")
-
-
-def test_numbers_to_predict_may_be_minus_one(tmp_path):
     torch.save([ring([float(y)]) for y in range(-1, 29)], tmp_path / "g.pt")
     data = load_custom(tmp_path / "g.pt")
     assert sum(len(part) for part in data.splits.values()) == 30
     assert data.notes == ()
 
 
-def test_repeated_rows_of_edges_are_one_edge_and_told_of(tmp_path):
+def test_repeated_rows_of_edges_are_one_edge_and_told_of_unless_their_values_differ(tmp_path):
     edges = "source,target\n0,1\n1,0\n0,1\n1,2\n0,1\n"
     table = read_folder(write_nodes(tmp_path, "x,y", ["0,0", "1,1", "2,0"], edges))
     assert table[0].edge_index.tolist() == [[0, 1, 1], [1, 0, 2]]
     assert table.edges_per_graph.tolist() == [3]
     assert tuple(table.meta["notes"]) == ("2 duplicate rows of edges.csv removed",)
-
-
-def test_edges_with_other_values_are_kept_beside_each_other(tmp_path):
     edges = "source,target,w\n0,1,1.5\n0,1,2.5\n1,0,1\n0,1,1.5\n"
     table = read_folder(write_nodes(tmp_path, "x,y", ["0,0", "1,1", "2,0"], edges))
     assert table[0].edge_attr.tolist() == [[1.5], [2.5], [1.0]]
     assert tuple(table.meta["notes"]) == ("1 duplicate rows of edges.csv removed",)
-
-
-def test_repeated_rows_without_a_target_are_one_edge(tmp_path):
     edges = "source,target,y,split\n0,1,0.5,train\n1,0,0.5,val\n1,2,1.5,test\n0,2,,\n0,2,,\n0,2,0.0,train\n"
     table = read_folder(write_nodes(tmp_path, "x", ["0", "1", "2"], edges))
     assert table.edges_per_graph.tolist() == [5]

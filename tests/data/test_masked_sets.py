@@ -148,12 +148,15 @@ def test_a_split_is_chosen_by_its_number(tmp_path, small_actor):
             spec_of("actor").options(split=wrong)
 
 
-def test_arrays_that_do_not_fit_and_overlapping_splits_are_refused(tmp_path, small_actor):
+def test_arrays_that_do_not_fit_overlap_or_are_no_masks_are_refused(tmp_path, small_actor):
     write_heterophilous(small_actor, "actor", node_labels=np.arange(29))
     with pytest.raises(DataError, match="matching shapes"):
         load("actor", tmp_path / "root", source=small_actor)
     write_heterophilous(small_actor, "actor", val_masks=np.ones((10, 30), bool))
     with pytest.raises(DataError, match="overlap"):
+        load("actor", tmp_path / "root", source=small_actor)
+    write_heterophilous(small_actor, "actor", val_masks=np.full((10, 30), 0.5))
+    with pytest.raises(DataError, match="matching shapes, bool masks"):
         load("actor", tmp_path / "root", source=small_actor)
 
 
@@ -165,12 +168,6 @@ def test_classes_and_split_nodes_are_integers_from_0(tmp_path, small_actor, valu
     graph = masked.Graph(np.ones((30, 4)), np.arange(30) % 5, np.ones((2, 60), int), {"train": values})
     with pytest.raises(DataError, match="integers from 0 in every train of file"):
         masked.masked_graph(spec_of("actor"), "file", graph)
-
-
-def test_masks_are_bools(tmp_path, small_actor):
-    write_heterophilous(small_actor, "actor", val_masks=np.full((10, 30), 0.5))
-    with pytest.raises(DataError, match="matching shapes, bool masks"):
-        load("actor", tmp_path / "root", source=small_actor)
 
 
 def test_a_network_learns_on_the_nodes_of_train_alone(tmp_path, small_actor):

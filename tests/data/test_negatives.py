@@ -62,12 +62,14 @@ def test_a_million_nodes_need_no_matrix():
     assert not bool((drawn[0] == drawn[1]).any())
 
 
-def test_a_complete_graph_has_none():
+def test_complete_graphs_and_graphs_without_nodes_have_no_pairs():
     pairs = NoEdgePairs(torch.tensor([[0, 1], [0, 2], [1, 2]]), 3)
     with pytest.raises(DataError, match="complete graph"):
         pairs.draw(1, generator=generator())
     with pytest.raises(OptionError):
         pairs.draw(-1, generator=generator())
+    with pytest.raises(OptionError, match="num_nodes"):
+        uniform_pairs(3, 0, generator=generator())
 
 
 @pytest.mark.parametrize("pair", [[0, 3], [-1, 0]])
@@ -82,8 +84,3 @@ def test_edges_in_32_bits_are_never_drawn_where_u_n_plus_v_needs_64():
     assert torch.equal(pairs.shifted, wide.shifted)
     around = 60_000 * 100_000 + 70_000 - torch.arange(59_990, 60_010)  # places near that of the first edge
     assert not bool((pairs.at(around) == torch.tensor([[60_000], [70_000]])).all(0).any())
-
-
-def test_pairs_of_no_node_are_refused():
-    with pytest.raises(OptionError, match="num_nodes"):
-        uniform_pairs(3, 0, generator=generator())

@@ -1,6 +1,3 @@
-import functools
-import http.server
-import threading
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +13,7 @@ from lrga.data.datasets.ogb import SPECS
 from lrga.data.datasets.source import BuildContext
 from lrga.data.datasets.spec import dataset_specs, spec_of
 from lrga.errors import ChecksumError, DataError, DataMissingError
+from tests.helpers.server import served
 
 DDI = Path(__file__).resolve().parents[3] / "shared" / "data" / "ogbl_ddi"
 
@@ -112,19 +110,11 @@ def test_the_official_archive_is_downloaded_and_unpacked(ogb_folder, tmp_path, m
     with zipfile.ZipFile(tmp_path / "site" / "ppassoc.zip", "w") as archive:
         for path in folder.rglob("*.*"):
             archive.write(path, Path("ppassoc") / path.relative_to(folder))
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            """Says nothing."""
-
-    handler = functools.partial(Quiet, directory=str(tmp_path / "site"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with served(tmp_path / "site") as address:
         facts = dataset_specs()["ogbl-ppa"]
-        remote = replace(facts.files[0], url=f"http://127.0.0.1:{server.server_port}/ppassoc.zip")
+        remote = replace(facts.files[0], url=f"{address}/ppassoc.zip")
         monkeypatch.setitem(dataset_specs(), "ogbl-ppa", replace(facts, files=(remote,)))
         data = load("ogbl-ppa", tmp_path / "root")
-        server.shutdown()
     assert data.num_features == 58
     with pytest.raises(DataMissingError, match="collab.zip"):
         load("ogbl-collab", tmp_path / "root", download=False)

@@ -45,12 +45,14 @@ def test_a_set_knows_its_sizes(packed):
     assert "23 graphs" in repr(packed)
 
 
-def test_flat_tensors_are_the_graphs_side_by_side(packed):
+def test_flat_tensors_are_the_graphs_side_by_side_and_small(packed):
     listed = graphs()
     assert torch.equal(packed.x, torch.cat([data.x for data in listed]))
     assert torch.equal(packed.y, torch.arange(23))
     assert packed.edge_attr is None
     assert torch.equal(packed.edge_index, packed.batch(list(range(23))).edge_index)
+    assert packed.source.dtype == packed.in_degree.dtype == torch.uint8
+    assert packed.columns["x"].values.dtype == torch.uint8
 
 
 @pytest.mark.parametrize("index", [0, 5, -1, np.int64(3), torch.tensor(4)])
@@ -88,11 +90,8 @@ def test_several_graphs_are_a_set(packed, index):
     assert [data.name for data in selection] == [str(g) for g in positions]
 
 
-def test_a_selection_of_a_selection(packed):
+def test_a_selection_of_a_selection_keeps_the_kept_orders(packed):
     assert numbers(packed[5:20][[3, 1]][1:]) == [6]
-
-
-def test_a_selection_keeps_the_kept_orders(packed):
     fresh = packed[[4, 2, 9]]
     before = [tensor.clone() for tensor in fresh.transposed]
     _ = packed.transposed
@@ -170,11 +169,6 @@ def test_a_set_moves_with_everything_it_has_unless_it_is_there_already(packed):
     tensors += [column.values for column in moved.columns.values()]
     assert all(tensor.is_meta for tensor in tensors)
     assert moved.num_nodes == packed.num_nodes
-
-
-def test_memory_is_small(packed):
-    assert packed.source.dtype == packed.in_degree.dtype == torch.uint8
-    assert packed.columns["x"].values.dtype == torch.uint8
 
 
 @pytest.mark.gpu

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.data import Data, InMemoryDataset
 
-from lrga.data import PackedGraphs
+from lrga.data import PackedGraphs, load_custom
 from lrga.errors import DataError, OptionError
 from lrga.training.config import DataConfig
 from lrga.training.problems.data import load_training_data
@@ -171,6 +171,10 @@ def test_what_it_gives(load):
     assert "18 of 36 graphs have no label" in found["graphs without a label"].notes[-1]
     assert found["nodes without a label"].splits["train"].attribute("mask").tolist()[:4] == [True, True, False, True]
     assert found["values"].task.target_mean == (50_055.0,)
+    assert (found["values"].inputs.edge_encoder, found["edge features"].inputs.edge_encoder) == ("ones", "linear")
+    assert (found["edge features"].inputs.edge_channels, found["several values"].task.out_channels) == (1, 2)
+    nodes = found["values of nodes"]
+    assert (nodes.task.level, nodes.task.kind, nodes.inputs.task) == ("node", "regression", "node")
     assert found["values near each other"].given_targets["train"].dtype == torch.float64
     assert (found["types"].inputs.encoder, found["types"].inputs.in_channels) == ("embedding", 7)
     for case in ("integer matrix", "narrow integers"):
@@ -220,4 +224,5 @@ def test_a_mask_chooses_the_targets_whichever_way_it_comes(load, way):
 def test_options_hold_for_graphs_given_in_python(load):
     parts = [graph(i, [i % 3]) for i in range(40)]
     assert load(parts, "lists", task="regression").task.kind == "regression"
+    assert load_training_data(DataConfig(name="own"), given=load_custom(parts)).task == load(parts, "lists").task
     assert len(load(parts, "lists", split=(0.5, 0.25, 0.25)).splits["train"]) == 20

@@ -42,17 +42,11 @@ def test_rows_are_taken_in_any_type(dtype, shape):
     assert torch.equal(take(values, slice(1, 3)), values[1:3])
 
 
-def test_repeating_equals_torch():
+def test_repeating_equals_torch_and_pointers_begin_with_zero_without_overflow():
     values, counts = torch.tensor([5, 7, 9]), torch.tensor([2, 0, 3])
     assert torch.equal(repeat(values, counts, 5), torch.repeat_interleave(values, counts))
-
-
-def test_a_pointer_begins_with_zero_and_ends_with_the_sum():
     assert pointer(torch.tensor([2, 0, 3], dtype=torch.uint8)).tolist() == [0, 2, 2, 5]
     assert pointer(torch.empty(0, dtype=torch.int64)).tolist() == [0]
-
-
-def test_many_small_counts_do_not_overflow():
     assert int(pointer(torch.full((1000,), 255, dtype=torch.uint8))[-1]) == 255_000
 
 
@@ -112,14 +106,11 @@ def test_every_graph_is_sorted_stably():
         assert torch.equal(degree[node_ptr[g] : node_ptr[g + 1]], counts)
 
 
-def test_a_graph_larger_than_sixteen_bits():
+def test_graphs_of_more_than_sixteen_bits_and_none_are_sorted():
     ends = torch.randint(0, 70_000, (90_000,), generator=torch.Generator().manual_seed(0))
     order, degree = order_by(ends, torch.tensor([0, 90_000]), torch.tensor([0, 70_000]))
     assert torch.equal(order.long(), torch.argsort(ends, stable=True))
     assert int(degree.sum()) == 90_000
-
-
-def test_no_graphs_and_no_edges():
     zero = torch.tensor([0])
     order, degree = order_by(torch.empty(0, dtype=torch.int64), zero, zero)
     assert order.numel() == degree.numel() == 0

@@ -38,7 +38,7 @@ def test_published_sizes(name, splits, nodes, edges):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_set_says_where_it_comes_from_under_which_terms_and_whom_to_cite(name):
+def test_every_set_says_where_it_comes_from_and_takes_its_options_back_as_json(name):
     spec = spec_of(name)
     assert tuple(spec.splits) == ("train", "val", "test")
     assert spec.obtained in ("generated", "downloaded", "built")
@@ -47,10 +47,6 @@ def test_every_set_says_where_it_comes_from_under_which_terms_and_whom_to_cite(n
     assert bool(spec.files) == (spec.obtained != "generated")
     assert (spec.schedule is None) == spec.links
     json.dumps(spec.facts())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_options_of_a_set_are_json_values_that_it_takes_back(name):
     defaults = spec_of(name).options()
     assert spec_of(name).options(**json.loads(json.dumps(defaults))) == defaults
 

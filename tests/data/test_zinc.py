@@ -1,4 +1,3 @@
-import http.server
 import io
 import pickle
 import threading
@@ -16,6 +15,7 @@ from lrga.data.datasets import zinc
 from lrga.data.datasets.source import BuildContext
 from lrga.errors import ChecksumError, DataError, DataMissingError, OptionError
 from lrga.io.progress import silent
+from tests.helpers.server import served
 
 SPLITS = ("train", "val", "test")
 
@@ -145,11 +145,6 @@ def test_sizes_beyond_the_subset_are_refused():
         zinc.SPEC.options(sizes=(10_001, 1, 1))
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        """Says nothing."""
-
-
 @pytest.fixture
 def site(tmp_path):
     """A server of small official files: the folder that it serves, and its address."""
@@ -160,11 +155,8 @@ def site(tmp_path):
         for split in SPLITS:
             archive.write(raw / f"{split}.pickle", f"molecules/{split}.pickle")
             (folder / f"{split}.index").write_bytes((raw / f"{split}.index").read_bytes())
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *args: Quiet(*args, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with served(folder) as address:
+        yield address
 
 
 def test_the_official_archive_is_downloaded_and_read(tmp_path, monkeypatch, site):

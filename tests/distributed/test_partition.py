@@ -19,13 +19,10 @@ def test_blocks_hold_every_node_once_in_parts_of_nearly_equal_size(nodes, parts)
     assert partition.owner_of_places(torch.arange(nodes)).tolist() == [p for p in range(parts) for _ in range(sizes[p])]
 
 
-def test_an_assignment_keeps_the_order_of_the_nodes_of_a_part():
+def test_an_assignment_keeps_the_order_of_nodes_and_is_compared_by_the_parts():
     partition = Partition.of_assignment(torch.tensor([2, 0, 2, 0, 0]), 4)
     assert [partition.nodes(part).tolist() for part in range(4)] == [[1, 3, 4], [], [0, 2], []]
     assert partition.places(torch.arange(5)).tolist() == [3, 0, 4, 1, 2]
-
-
-def test_partitions_are_compared_by_the_nodes_of_their_parts():
     one, same = (Partition.of_assignment(torch.tensor([1, 0, 1, 0]), 2) for _ in range(2))
     assert one == same
     assert hash(one) == hash(same)

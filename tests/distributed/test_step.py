@@ -16,7 +16,7 @@ def test_the_attentions_traffic_does_not_depend_on_the_number_of_nodes(ranks):
         assert "attention 640 B in 4 calls" in large["text"]
 
 
-def test_only_rows_of_the_mask_count(ring):
+def test_only_rows_of_the_mask_count_and_a_mean_over_none_is_zero(ring):
     torch.manual_seed(0)
     model = partition_model(lrga.GNN(4, 8, 2, 1, rank=3, batch_norm=False), ring)
     x, y, mask = torch.randn(3, 4), torch.tensor([0, 1, 1]), torch.tensor([True, False, True])
@@ -24,9 +24,6 @@ def test_only_rows_of_the_mask_count(ring):
     loss = training_step(model, ring, x, y, torch.optim.SGD(model.parameters(), lr=0.1), mask=mask)
     assert torch.allclose(loss, expected)
     assert training_step(model, ring, x, y, torch.optim.SGD(model.parameters(), lr=0.1), mask=mask) < loss
-
-
-def test_a_mean_over_no_row_is_zero():
     assert global_mean(torch.zeros(0)) == 0.0
     assert global_mean(torch.ones(2), rows=4) == 0.5
 

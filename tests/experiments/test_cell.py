@@ -8,11 +8,16 @@ from lrga.paper.protocols import paper_config, table1
 from lrga.training.runs.folder import RunFolder
 
 
-def test_every_option_that_changes_the_result_changes_the_name_of_the_run():
+def test_options_that_change_the_result_change_the_name_of_a_run_which_is_a_sound_folder_name():
     config = paper_config("ZINC")
     changes = [{"lr": 0.1}, {"rank": 5}, {"seed": 95}, {"options": {"sizes": [3, 2, 1]}}, {"name": "MNIST"}]
     names = [run_name(config.changed(**change)) for change in changes]
     assert len({run_name(config), *names}) == 6
+    from lrga.training.presets import make_config
+
+    name = run_name(make_config("some/where/my_graphs.pt"))
+    assert name.startswith("my_graphs-lrga-gcn-100k-seed41-")
+    assert "/" not in run_name(make_config("package.module:make"))
 
 
 @pytest.mark.parametrize(
@@ -26,18 +31,11 @@ def test_where_a_run_is_made_changes_neither_its_name_nor_whether_it_can_be_cont
     RunFolder(tmp_path).check_same(config.changed(**change))  # training agrees on what may differ
 
 
-def test_the_name_of_a_run_on_own_data_is_a_sound_folder_name():
-    from lrga.training.presets import make_config
-
-    name = run_name(make_config("some/where/my_graphs.pt"))
-    assert name.startswith("my_graphs-lrga-gcn-100k-seed41-")
-    assert "/" not in run_name(make_config("package.module:make"))
-
-
-def test_a_cell_makes_one_run_for_each_seed():
+def test_a_cell_makes_one_run_for_each_seed_or_for_a_plain_number():
     cell = table1("TSP", "gat")
     assert [config.run.seed for config in cell.runs()] == [41, 42, 9, 23]
     assert len({run_name(config) for config in cell.runs()}) == 4
+    assert check_seeds(7) == (7,)
 
 
 def test_deviations_list_what_differs_from_the_protocol_and_nothing_else():
@@ -58,10 +56,6 @@ def test_essence_keeps_every_option_but_places():
 def test_bad_seeds_are_refused(seeds):
     with pytest.raises((OptionError, TypeError)):
         check_seeds(seeds)
-
-
-def test_one_seed_may_be_a_plain_number():
-    assert check_seeds(7) == (7,)
 
 
 def test_labels_write_models_as_the_paper_does():

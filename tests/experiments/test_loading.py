@@ -10,24 +10,16 @@ from lrga.errors import DataError, DataMissingError
 from lrga.experiments.campaign import Campaign
 from lrga.experiments.cell import Cell, earlier_name, run_name
 from lrga.experiments.loading import key_of, load_runs, rows_of
-from lrga.experiments.records import RunRecord, write_record
+from lrga.experiments.records import write_record
 from lrga.paper.protocols import paper_config, table1
+from tests.helpers.records import record_of
 
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
-EPOCH = {
-    "epoch": 2, "lr": 1e-3, "train_loss": 0.5, "train_metric": 0.6, "val_loss": 0.7, "val_metric": 0.8,
-    "test_loss": 0.9, "test_metric": 0.45, "seconds": 1.0, "elapsed": 2.0,
-}  # fmt: skip
 
 
 def record(seed=41, test=0.45, status="finished", when="2020-06-01T00:00:00+0000", **options):
     config = paper_config("ZINC", "gcn", seed=seed, **options)
-    epoch = EPOCH | {"test_metric": test}
-    return RunRecord(
-        run=f"zinc-seed{seed}", status=status, reason="min_lr", data={"name": "ZINC", "note": ""},
-        model={"model": "gcn", "parameters": 7}, config=config.to_json(), seed=seed, metric="mae", epochs=2,
-        seconds=60.0, last=epoch, best=epoch, curve={"epoch": [1, 2]}, environment=[], published=None, time=when,
-    )  # fmt: skip
+    return record_of(config, test=test, run=f"zinc-seed{seed}", status=status, time=when)
 
 
 def test_records_are_told_from_other_files(tmp_path):

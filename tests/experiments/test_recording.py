@@ -46,16 +46,13 @@ def test_the_record_of_a_run_is_complete_and_sound(made):
     assert {"commit", "cpu", "gpu", "python"} <= set(record.environment[0])
 
 
-def test_the_record_says_how_the_data_were_made(made):
+def test_the_record_has_all_hyperparameters_and_how_the_data_were_made_but_no_folder_of_this_machine(made, data_root):
     _, _, record = made
     assert record.data["graphs"] == {"train": 8, "val": 4, "test": 4}
     assert record.data["recipe"]["options"] == {"seed": 41, "sizes": [8, 4, 4]}
     assert "new sample" in record.data["note"]
     assert set(record.data["files"]) == {"train.safetensors", "val.safetensors", "test.safetensors"}
     assert len(record.data["sha256"]) == 64
-
-
-def test_the_record_has_all_hyperparameters_but_no_folder_of_this_machine(made, data_root):
     config, _, record = made
     written = type(config).from_json(record.config)
     assert written == config.changed(root=None)

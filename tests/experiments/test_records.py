@@ -10,29 +10,9 @@ from lrga.experiments.cell import run_name
 from lrga.experiments.records import FOLDER, RunRecord, find_record, read_record, read_records, write_record
 from lrga.paper.protocols import paper_config
 from lrga.tasks import METRICS
+from tests.helpers.records import EPOCH, record_of
 
-EPOCH = {
-    "epoch": 2, "lr": 1e-3, "train_loss": 0.5, "train_metric": 0.6, "val_loss": 0.7, "val_metric": 0.8,
-    "test_loss": 0.9, "test_metric": 0.45, "seconds": 1.0, "elapsed": 2.0,
-}  # fmt: skip
-RECORD = RunRecord(
-    run="zinc-run",
-    status="finished",
-    reason="max_epochs",
-    data={"name": "ZINC"},
-    model={"model": "gcn", "parameters": 7},
-    config=paper_config("ZINC").to_json(),
-    seed=41,
-    metric="mae",
-    epochs=2,
-    seconds=2.0,
-    last=EPOCH,
-    best=EPOCH,
-    curve={"epoch": [1, 2]},
-    environment=[],
-    published=None,
-    time="2020-06-01T00:00:00+0000",
-)
+RECORD = record_of(paper_config("ZINC"), run="zinc-run", reason="max_epochs", seconds=2.0)
 
 
 def test_a_record_comes_back_as_it_was_written(tmp_path):

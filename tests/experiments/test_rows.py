@@ -25,9 +25,11 @@ def test_only_finished_runs_are_averaged(make_record):
     assert (cell.spread(), cell.difference) == (None, None)
 
 
-def test_what_differs_from_the_protocol_is_said(make_record):
+def test_what_differs_from_the_protocol_is_said_and_another_width_has_no_published_number(make_record):
     (cell,) = rows_of(make_record(max_epochs=3, options={"sizes": [6, 2, 2]}))
     assert cell.cell.deviations() == {"options": ({"sizes": [6, 2, 2]}, {}), "max_epochs": (3, 1000)}
+    (cell,) = rows_of(make_record(hidden=7))
+    assert cell.cell.published is None
 
 
 def test_cells_of_one_name_are_told_apart_by_their_options(make_record):
@@ -47,11 +49,6 @@ def test_two_presets_with_published_numbers_are_told_apart(make_record):
         ("LRGA + GCN 100K (preset 2020)", True),
         ("LRGA + GCN 100K (preset 2022)", True),
     ]
-
-
-def test_another_width_has_no_published_number(make_record):
-    (cell,) = rows_of(make_record(hidden=7))
-    assert cell.cell.published is None
 
 
 def test_ranks_of_one_network_make_a_curve(make_record):

@@ -54,20 +54,11 @@ def test_every_entry_is_whole_at_any_width(width):
             assert entry in words
 
 
-def test_an_empty_entry_above_is_a_dash():
+def test_entries_are_text_dashes_where_empty_and_folded_whole_and_one_column_always_stays():
     rows = [("ZINC", "GCN", "100K", "0.459", ""), ("TSP", "GAT", "500K", "0.671", "")]
     assert lines_at(30, rows)[3] == "params: –"
-
-
-def test_entries_are_text_not_markup():
     assert any("my[bold]graphs" in line for line in lines_at(80, [("my[bold]graphs", "GCN", "100K", "1", "2")]))
-
-
-def test_a_word_wider_than_the_terminal_is_folded_whole():
     assert "".join(lines_at(30, [("x" * 70, "GCN", "100K", "1", "2")])).count("x") == 70
-
-
-def test_one_column_always_stays():
     assert columns_above([50], [["a"]], 10) == []
     assert columns_above([50, 60], [["a"], ["b"]], 10) == [0]
 

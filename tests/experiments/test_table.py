@@ -20,7 +20,6 @@ from lrga.experiments.campaign import Outcome
 from lrga.experiments.cell import Cell, run_name
 from lrga.experiments.loading import load_runs, rows_of
 from lrga.experiments.notes import general_notes
-from lrga.experiments.records import RunRecord
 from lrga.experiments.table import (
     ALONE,
     BESIDE,
@@ -34,22 +33,16 @@ from lrga.experiments.table import (
 from lrga.paper.protocols import cells_of, paper_config, table1
 from lrga.paper.reproduction import reproduction
 from lrga.training.presets import make_config
+from tests.helpers.records import EPOCH, record_of
 
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
-EPOCH = {
-    "epoch": 9, "lr": 1e-3, "train_loss": 0.5, "train_metric": 70.0, "val_loss": 0.7, "val_metric": 69.0,
-    "test_loss": 0.9, "test_metric": 68.0, "seconds": 1.0, "elapsed": 9.0,
-}  # fmt: skip
 
 
 def outcome(config, status="finished", test=68.0, val=69.0):
-    last = None if status in ("failed", "pending") else EPOCH | {"test_metric": test, "val_metric": val}
-    record = RunRecord(
-        run=run_name(config), status=status, reason="why it ended", data={"name": config.data.name, "sha256": "0"},
-        model={"parameters": 91131}, config=config.to_json(), seed=config.run.seed,
-        metric="mae" if config.data.name == "ZINC" else "weighted_accuracy", epochs=9, seconds=9.0, last=last,
-        best=last, curve={}, environment=[], published=None, time="",
-    )  # fmt: skip
+    last = None if status in ("failed", "pending") else EPOCH | {"epoch": 9, "test_metric": test, "val_metric": val}
+    facts = {"data": {"name": config.data.name, "sha256": "0"}, "model": {"parameters": 91131}, "curve": {}}
+    facts |= {"metric": "mae" if config.data.name == "ZINC" else "weighted_accuracy", "last": last, "best": last}
+    record = record_of(config, run=run_name(config), status=status, epochs=9, seconds=9.0, **facts)
     return Outcome(name=record.run, config=config, status=status, record=None if status == "pending" else record)
 
 

@@ -8,30 +8,19 @@ import pytest
 
 from lrga.experiments.files import read_study
 from lrga.experiments.loading import load_runs, table_of_runs
-from lrga.experiments.records import RunRecord, write_record
+from lrga.experiments.records import write_record
 from lrga.paper.protocols import cells_of, paper_config
 from lrga.paper.reproduction import reproduction
 from reproduction.ablations import PARTS, ablations
+from tests.helpers.records import EPOCH, record_of
 
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
-EPOCH = {
-    "epoch": 2, "lr": 1e-3, "train_loss": 0.5, "train_metric": 60.0, "val_loss": 0.7, "val_metric": 0.8,
-    "test_loss": 0.9, "test_metric": 0.45, "seconds": 1.0, "elapsed": 2.0,
-}  # fmt: skip
 
 
 def write(folder, seed, test, *, dataset="CLUSTER", note="a new sample", status="finished", **options):
     config = paper_config(dataset, "gcn", seed=seed, **options)
-    epoch = EPOCH | {"test_metric": test}
-    write_record(
-        RunRecord(
-            run=f"{dataset}-{seed}-{test}", status=status, reason="min_lr", data={"name": dataset, "note": note},
-            model={"model": "gcn", "parameters": 7}, config=config.to_json(), seed=seed, metric="weighted_accuracy",
-            epochs=2, seconds=60.0, last=epoch, best=epoch | {"test_metric": test + 1}, curve={"epoch": [1, 2]},
-            environment=[], published=None, time="2020-06-01T00:00:00+0000",
-        ),
-        folder,
-    )  # fmt: skip
+    more = {"run": f"{dataset}-{seed}-{test}", "status": status, "best": EPOCH | {"test_metric": test + 1}}
+    write_record(record_of(config, test=test, note=note, metric="weighted_accuracy", **more), folder)
 
 
 def record_table(study, folders, **options):

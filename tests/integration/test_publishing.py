@@ -65,11 +65,6 @@ def test_every_extra_is_tried_in_an_environment_of_its_own():
 # What the README says is so; its blocks and commands run in test_documents.py.
 
 
-def test_the_files_it_points_to_are_there():
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
-
-
 def test_no_placeholder_is_left():
     for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         assert not re.search(r"@@\w+@@|TODO|FIXME", path.read_text()), path
@@ -81,10 +76,9 @@ def test_nowhere_but_in_its_table_does_the_readme_claim_a_speed():
     assert not re.search(r"[\d.]+ ?(?:×|times)|times (?:faster|as fast)", README.replace(table[0], ""))
 
 
-def test_it_fits_two_screens():
+def test_the_readme_fits_two_screens_and_shows_and_points_to_what_is_there():
     assert len(README.splitlines()) <= 150
-
-
-def test_the_screenshots_are_shown():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
     for name in ("report", "explorer"):
         assert f"docs/images/{name}.png" in README

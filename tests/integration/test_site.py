@@ -1,13 +1,10 @@
 """The documentation is built without a warning, needs no network to be read, and works in a browser."""
 
-import functools
-import http.server
 import inspect
 import os
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from typer.main import get_command
 import lrga
 from lrga import errors
 from lrga.cli.main import app
+from tests.helpers.server import served
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,16 +34,8 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def address(site):
     """The site on a local web server: browsers do not let a page from disk start the worker that searches."""
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with served(site) as found:
+        yield found
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_attention_heads_and_gat_heads_are_different_options():
     assert all(layer.norm is None for layer in model.layers)
 
 
-def test_random_features_are_fresh_at_every_pass_and_reproducible():
+def test_random_features_are_fresh_reproducible_and_of_variance_one_over_the_width():
     data = graphs()
     model = network("gcn", random_features=True).eval()
     assert model.encoder is None
@@ -161,9 +161,6 @@ def test_random_features_are_fresh_at_every_pass_and_reproducible():
     seeded = [network("gcn", random_features=True, generator=torch.Generator().manual_seed(5)).eval() for _ in range(2)]
     seeded[1].load_state_dict(seeded[0].state_dict())
     assert torch.equal(seeded[0](*data), seeded[1](*data))
-
-
-def test_random_features_are_normal_of_variance_one_over_the_width():
     model = GNN(3, 16, 2, 2, random_features=True)
     noise = model._encode(torch.zeros(20_000, dtype=torch.int64), Segments(20_000, 1))
     assert noise.shape == (20_000, 16)

@@ -88,11 +88,16 @@ def test_predictor_is_an_mlp_of_the_product():
     torch.testing.assert_close(predictor(a, b), h.squeeze(-1))
 
 
-def test_ddi_learns_an_embedding_and_the_others_do_not():
+def test_ddi_learns_an_embedding_the_others_do_not_and_it_is_clipped_by_itself():
     with torch.device("meta"):
         assert build_link_model("ogbl-ddi").embedding.weight.shape == (4267, 256)
         assert build_link_model("OGBL-collab").embedding is None
         assert build_link_model("ogbl-ppa", rank=25, hidden=150, skip=False, dropout=0.1).gnn.rank == 25
+    model = build_link_model("ogbl-ddi", hidden=8, rank=2)
+    groups = model.parameter_groups()
+    assert len(groups) == 3
+    assert sum(p.numel() for group in groups for p in group) == sum(p.numel() for p in model.parameters())
+    assert groups[2][0] is model.embedding.weight
 
 
 @pytest.mark.parametrize("kind", ["dot", "concat"])
@@ -106,14 +111,6 @@ def test_other_predictors(kind):
         wide = predictor.lins[1](predictor.lins[0](torch.cat([a, b], 1)).relu()).squeeze(1)
         torch.testing.assert_close(predictor(a, b), wide)
         assert not torch.allclose(predictor(a, b), predictor(b, a))
-
-
-def test_clipping_groups_are_network_predictor_and_embedding():
-    model = build_link_model("ogbl-ddi", hidden=8, rank=2)
-    groups = model.parameter_groups()
-    assert len(groups) == 3
-    assert sum(p.numel() for group in groups for p in group) == sum(p.numel() for p in model.parameters())
-    assert groups[2][0] is model.embedding.weight
 
 
 @pytest.mark.parametrize("kind", ["hadamard", "dot", "concat"])

@@ -221,7 +221,14 @@ def test_factors_of_custom_maps_include_the_options():
             torch.testing.assert_close(matrix @ z + own, module(x)[:, start : start + 4], rtol=1e-5, atol=1e-6)
 
 
-def test_a_gate_closes_to_the_nodes_own_values_and_opens_to_rows_that_sum_to_one():
+def test_a_gate_begins_half_open_learns_closes_to_own_values_and_opens_to_rows_that_sum_to_one():
+    module = lrga.LowRankGlobalAttention(6, 3, heads=2, gate=True)
+    assert module.gate.tolist() == [0.0, 0.0]
+    module(torch.randn(5, 6)).square().sum().backward()
+    assert (module.gate.grad != 0).all()
+    nn.init.ones_(module.gate)
+    module.reset_parameters()
+    assert module.gate.tolist() == [0.0, 0.0]
     module = attention_with({"gate": True}, heads=1)
     x = torch.randn(7, 6, dtype=torch.float64)
     z = torch.relu(module.project(x))[:, 6:9]
@@ -233,16 +240,6 @@ def test_a_gate_closes_to_the_nodes_own_values_and_opens_to_rows_that_sum_to_one
     torch.testing.assert_close(module(x), by_row(x), rtol=1e-4, atol=1e-5)
     nn.init.constant_(module.gate, 0.3)
     assert (module(x)[:, :3] <= z.max(0).values).all()
-
-
-def test_a_gate_begins_half_open_and_learns():
-    module = lrga.LowRankGlobalAttention(6, 3, heads=2, gate=True)
-    assert module.gate.tolist() == [0.0, 0.0]
-    module(torch.randn(5, 6)).square().sum().backward()
-    assert (module.gate.grad != 0).all()
-    nn.init.ones_(module.gate)
-    module.reset_parameters()
-    assert module.gate.tolist() == [0.0, 0.0]
 
 
 def test_without_a_gate_the_state_dict_is_the_papers():

@@ -167,11 +167,16 @@ def test_the_batch_is_found_wherever_a_model_of_ones_own_takes_it(make, call, gr
     check_batch_equals_alone(lrga.augment(make(), rank=4, init="paper"), graphs, call)
 
 
-def test_an_augmented_convolution_is_of_its_own_kind_and_of_the_convolutions():
+def test_an_augmented_convolution_is_of_its_own_kind_and_keeps_its_attributes():
     conv = lrga.augment(pyg.GCNConv(D, D), rank=3)
     assert isinstance(conv, pyg.GCNConv)
     assert isinstance(conv, AugmentedConv)
     assert isinstance(pickle.loads(pickle.dumps(conv)), AugmentedConv)
+    conv = lrga.augment(pyg.GATConv(D, 4, heads=2), rank=3)
+    assert conv.negative_slope == 0.2
+    assert (conv.in_channels, conv.out_channels, conv.heads) == (D, 4, 2)
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = conv.no_such_thing
 
 
 def test_a_plain_data_is_one_graph(graphs):
@@ -225,24 +230,17 @@ def test_the_original_is_left_alone(batch):
     assert torch.equal(model.convs[0].conv.lin.weight, original.convs[0].lin.weight)
 
 
-def test_a_convolution_used_twice_stays_one():
-    conv = pyg.GCNConv(D, D)
-    model = lrga.augment(nn.ModuleDict({"first": conv, "second": conv}), rank=2)
-    assert model["first"] is model["second"]
-
-
-def test_attributes_of_the_convolution_stay_reachable():
-    conv = lrga.augment(pyg.GATConv(D, 4, heads=2), rank=3)
-    assert conv.negative_slope == 0.2
-    assert (conv.in_channels, conv.out_channels, conv.heads) == (D, 4, 2)
-    with pytest.raises(AttributeError, match="no_such_thing"):
-        _ = conv.no_such_thing
-
-
-def test_precision_and_mode_follow_the_convolution():
+def test_precision_and_mode_follow_the_convolution_or_the_model(batch):
     model = lrga.augment(pyg.GCN(D, 8, 2, OUT).double().eval(), rank=4)
     assert all(p.dtype == torch.float64 for p in model.parameters())
     assert not any(m.training for m in model.modules())
+
+    def forward(self, data):
+        return self.conv(self.linear(data.x), data.edge_index)
+
+    model = lrga.augment(model_of(forward, linear=nn.Linear(D, OUT), conv=pyg.SimpleConv()).double(), rank=3)
+    batch.x = batch.x.double()
+    assert model(batch).dtype == torch.float64
 
 
 def test_convolutions_inside_gps_layers_are_augmented(batch):
@@ -251,11 +249,14 @@ def test_convolutions_inside_gps_layers_are_augmented(batch):
     assert layer(batch.x, batch.edge_index, batch.batch).shape == (14, D)
 
 
-def test_layers_already_wrapped_stay_as_they_are():
+def test_layers_already_wrapped_and_convolutions_used_twice_stay_so():
     model = nn.ModuleList([lrga.LRGAConv(pyg.GCNConv(D, D), D, D, rank=2), pyg.GCNConv(D, D)])
     augmented = lrga.augment(model, rank=4)
     assert augmented[0].rank == 2
     assert isinstance(augmented[1], AugmentedConv)
+    conv = pyg.GCNConv(D, D)
+    model = lrga.augment(nn.ModuleDict({"first": conv, "second": conv}), rank=2)
+    assert model["first"] is model["second"]
 
 
 def test_nodes_that_change_within_the_model_are_noticed(batch):
@@ -349,15 +350,6 @@ def test_other_methods_of_a_single_graph_model_work(graphs):
     assert model.encode(graphs[0].x, graphs[0].edge_index).shape == (3, 8)
 
 
-def test_a_convolution_without_parameters_follows_the_model(batch):
-    def forward(self, data):
-        return self.conv(self.linear(data.x), data.edge_index)
-
-    model = lrga.augment(model_of(forward, linear=nn.Linear(D, OUT), conv=pyg.SimpleConv()).double(), rank=3)
-    batch.x = batch.x.double()
-    assert model(batch).dtype == torch.float64
-
-
 def test_two_batches_of_different_graphs_in_one_call_are_refused_but_told_apart_in_its_parts(graphs):
     def forward(self, a, b):
         return self.conv(a.x, a.edge_index) - self.conv(b.x, b.edge_index)
@@ -432,9 +424,14 @@ def test_a_choice_that_matches_nothing_lists_what_there_is(options):
         lrga.augment(Mixed(), rank=3, **options)
 
 
-def test_excluding_everything_is_refused():
+def test_excluding_everything_is_refused_and_modules_are_no_choice():
     with pytest.raises(OptionError, match="excluded"):
         lrga.augment(Mixed(), rank=3, exclude=pyg.MessagePassing)
+    model = Mixed()
+    with pytest.raises(DTypeError, match="a class, a name, a function"):
+        lrga.augment(model, rank=3, exclude=model.encoder[0])
+    assert augmented_in(lrga.augment(model, rank=3, include=lambda conv, width=OUT: conv.out_channels == width))
+    assert augmented_in(lrga.augment(model, rank=3, include=operator.attrgetter("out_channels")))
 
 
 class Host(nn.Module):
@@ -519,7 +516,7 @@ def test_with_lazy_widths_it_starts_as_the_convolution_too(kind, batch):
     torch.testing.assert_close(out, original(batch.x, batch.edge_index))
 
 
-def test_resetting_parameters_starts_as_a_convolution_again(batch):
+def test_resetting_parameters_starts_as_a_convolution_again_unless_as_in_the_paper(batch):
     model = lrga.augment(pyg.GCN(D, 8, 2, OUT), rank=4).eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter)
@@ -528,9 +525,6 @@ def test_resetting_parameters_starts_as_a_convolution_again(batch):
     torch.testing.assert_close(
         model.convs[0](x, batch.edge_index, batch=batch.batch), model.convs[0].conv(x, batch.edge_index)
     )
-
-
-def test_the_start_of_the_paper_draws_all_weights():
     torch.manual_seed(1)
     model = lrga.augment(pyg.GCNConv(D, OUT), rank=4, init="paper")
     assert (model.mix.weight == 0).sum() == 0
@@ -744,11 +738,3 @@ def test_lazy_widths_taken_under_inference_mode_can_be_trained(batch):
     with torch.inference_mode():
         model(batch.x, batch.edge_index, batch=batch.batch)
     model(batch.x, batch.edge_index, batch=batch.batch).sum().backward()
-
-
-def test_modules_themselves_are_no_choice():
-    model = Mixed()
-    with pytest.raises(DTypeError, match="a class, a name, a function"):
-        lrga.augment(model, rank=3, exclude=model.encoder[0])
-    assert augmented_in(lrga.augment(model, rank=3, include=lambda conv, width=OUT: conv.out_channels == width))
-    assert augmented_in(lrga.augment(model, rank=3, include=operator.attrgetter("out_channels")))

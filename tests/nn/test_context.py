@@ -58,12 +58,9 @@ def test_a_pyg_batch_may_be_given_whole():
         assert context.current().batch is None
 
 
-def test_features_of_other_nodes_are_refused_with_a_hint():
+def test_anything_but_a_batch_of_these_nodes_is_refused():
     with lrga.batch_context(torch.tensor([0, 1])), pytest.raises(BatchError, match="2 nodes.*3 nodes.*pooling"):
         context.current().segments(torch.ones(3, 1))
-
-
-def test_anything_but_a_batch_is_refused():
     with pytest.raises(DTypeError, match="list"):
         lrga.batch_context([0, 0, 1])
     with lrga.batch_context(torch.tensor(0)), pytest.raises(BatchError, match=r"batch of shape \[3\].*shape \[\]"):
@@ -150,15 +147,12 @@ def test_layers_computed_again_in_the_backward_pass_take_the_batch_of_the_forwar
     torch.testing.assert_close([p.grad for p in model.parameters()], list(expected))
 
 
-def test_two_batches_with_edges_of_their_own_may_be_under_way_at_once():
+def test_two_batches_may_be_under_way_at_once_unless_they_share_their_edges():
     plain, model = checkpointed_pair()
     edges = EDGES.clone()
     expected = gradients(plain, (plain(X, EDGES, BATCH) * plain(X, edges, OTHER)).sum())
     found = gradients(model, (model(X, EDGES, BATCH) * model(X, edges, OTHER)).sum())
     torch.testing.assert_close(found, expected)
-
-
-def test_two_batches_that_share_their_edges_cannot_be_told_apart_in_the_backward_pass():
     _, model = checkpointed_pair()
     edges = EDGES.clone()
     loss = (model(X, edges, BATCH) * model(X, edges, OTHER)).sum()
@@ -239,7 +233,7 @@ class Outer(nn.Module):
         return self.head(self.encoder(graphs["x"], graphs["edge_index"], graphs["batch"]))
 
 
-def test_a_model_of_layers_can_be_given_the_batch_once():
+def test_a_model_of_layers_can_be_given_the_batch_once_and_its_class_looks_as_before():
     model = Encoder().eval()
     with pytest.raises(BatchContextError):
         model(X, EDGES, BATCH)
@@ -254,6 +248,10 @@ def test_a_model_of_layers_can_be_given_the_batch_once():
     with pytest.raises(BatchContextError):
         model(X, EDGES)
     assert model(X, EDGES, batch=None).shape == (5, D)
+    model = lrga.provide_batch(Encoder())
+    assert type(model).__name__ == "Encoder"
+    assert "class Encoder" not in repr(model)
+    assert repr(model).startswith("Encoder(")
 
 
 def test_the_batch_is_taken_from_whichever_module_is_called_with_one():
@@ -269,23 +267,13 @@ def test_copies_are_given_the_batch_as_well(duplicate):
     torch.testing.assert_close(duplicate(model)(graphs), model(graphs))
 
 
-def test_the_class_of_a_prepared_model_looks_as_before():
-    model = lrga.provide_batch(Encoder())
-    assert type(model).__name__ == "Encoder"
-    assert "class Encoder" not in repr(model)
-    assert repr(model).startswith("Encoder(")
-
-
-def test_models_without_such_layers_are_refused():
+def test_models_without_such_layers_and_scripted_ones_are_refused():
     with pytest.raises(OptionError, match="LRGAConv"):
         lrga.provide_batch(GAT(D, 8, 2, 3))
     with pytest.raises(DTypeError, match="not its class"):
         lrga.provide_batch(Encoder)
     layer = lrga.LRGAConv(GCNConv(D, D), D, D, rank=2)
     assert lrga.provide_batch(layer)(X, EDGES, batch=BATCH).shape == (5, D)
-
-
-def test_scripted_modules_are_refused():
     traced = torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2))
     with pytest.raises(UnsupportedError, match="TorchScript"):
         context.share_batch(traced)

@@ -45,13 +45,10 @@ def test_the_attention_reaches_every_node_of_the_graph(batch):
     assert torch.equal(reached, graph == 1)
 
 
-def test_without_a_mask_all_nodes_are_real():
+def test_nodes_are_real_without_a_mask_and_other_features_refused():
     attention = GPSAttention(D, rank=4)
     x = torch.randn(2, 5, D)
     assert torch.equal(attention(x), attention(x, torch.ones(2, 5, dtype=torch.bool)))
-
-
-def test_features_that_are_not_padded_or_sparse_are_refused_with_a_remedy():
     with pytest.raises(ShapeError, match=r"\[G, n, channels\]"):
         GPSAttention(D, rank=4)(torch.randn(5, D))
     with pytest.raises(DTypeError, match="to_dense"):

@@ -40,13 +40,17 @@ def test_distributions_have_mean_zero_and_variance_one_over_d(name):
         assert drawn.unique().tolist() == [-0.5, 0.5]
 
 
-def test_features_are_appended_or_put_in_place():
+def test_features_are_appended_or_put_in_place_integers_only_that():
     x = torch.randn(5, 3)
     both = lrga.RandomFeatures(Echo(), 4)(x)
     assert both.shape == (5, 7)
     assert torch.equal(both[:, :3], x)
     assert lrga.RandomFeatures(Echo(), 2)(x.double()).dtype == torch.float64
     assert lrga.RandomFeatures(Echo(), 4, mode="replace")(x).shape == (5, 4)
+    x = torch.zeros(4, 1, dtype=torch.int64)
+    assert lrga.RandomFeatures(Echo(), 2, mode="replace")(x).shape == (4, 2)
+    with pytest.raises(DTypeError, match="embed categories.*replace"):
+        lrga.RandomFeatures(Echo(), 2)(x)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -79,7 +83,7 @@ def test_held_features_stay(distribution):
     assert held.std() > 0.1
 
 
-def test_held_features_follow_the_graph_not_the_batch():
+def test_held_features_follow_the_graph_not_the_batch_and_are_saved_with_the_weights():
     model = lrga.RandomFeatures(Echo(), 4, mode="replace", resample=False)
     alone = model(torch.empty(3, 1))
     batch = torch.tensor([1, 0, 1, 0, 1])
@@ -88,9 +92,6 @@ def test_held_features_follow_the_graph_not_the_batch():
     assert torch.equal(together[batch == 0], alone[:2])
     model.model = model_of(lambda self, x, edge_index, batch: x)  # and with a batch by position
     assert torch.equal(model(torch.empty(5, 1), EDGES, batch), together)
-
-
-def test_held_features_are_saved_with_the_weights():
     model = lrga.RandomFeatures(Echo(), 4, mode="replace", resample=False)
     twin = lrga.RandomFeatures(Echo(), 4, mode="replace", resample=False)
     x = torch.empty(6, 1)
@@ -130,13 +131,6 @@ def test_data_objects_are_copied_not_changed():
     assert lrga.RandomFeatures(Echo(), 2)(batch).shape == (8, 5)
     bare = Data(edge_index=EDGES, num_nodes=4)
     assert lrga.RandomFeatures(Echo(), 2)(bare).shape == (4, 2)
-
-
-def test_integer_features_can_be_replaced_but_not_joined():
-    x = torch.zeros(4, 1, dtype=torch.int64)
-    assert lrga.RandomFeatures(Echo(), 2, mode="replace")(x).shape == (4, 2)
-    with pytest.raises(DTypeError, match="embed categories.*replace"):
-        lrga.RandomFeatures(Echo(), 2)(x)
 
 
 def test_random_networks_are_equivariant_in_expectation():

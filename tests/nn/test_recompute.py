@@ -53,7 +53,7 @@ def test_less_is_kept_for_the_backward_pass():
     assert kept(recompute_layers(copy.deepcopy(model))) < kept(model) / 2
 
 
-def test_twice_is_once_and_copies_work():
+def test_twice_is_once_copies_work_and_a_model_without_layers_is_refused():
     model = recompute_layers(lrga.GNN(5, 8, 2, 1, rank=3))
     first = model.layers[0].forward
     assert recompute_layers(model).layers[0].forward is first
@@ -62,8 +62,5 @@ def test_twice_is_once_and_copies_work():
         other.layers[0].mix.weight.zero_()
     x = torch.randn(30, 5)
     assert not torch.equal(model.eval()(x, EDGES), other.eval()(x, EDGES))
-
-
-def test_a_model_without_layers_is_refused():
     with pytest.raises(OptionError, match="LRGALayer"):
         recompute_layers(nn.Linear(2, 2))

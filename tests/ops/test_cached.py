@@ -58,15 +58,12 @@ def test_a_layout_first_used_in_inference_mode_can_be_trained_with(conv, device,
     lrga.ops.attention.attend(*inputs, segments).sum().backward()
 
 
-def test_segments_of_a_batch_vector_made_in_inference_mode_can_be_trained_with():
+def test_segments_can_be_trained_with_after_inference_mode():
     with torch.inference_mode():
         segments = Segments.from_batch(BATCH.clone(), 6)
     x = torch.rand(6, 4, requires_grad=True)
     lrga.LowRankGlobalAttention(4, 2)(x, segments).sum().backward()
     assert x.grad.isfinite().all()
-
-
-def test_segments_of_runs_can_be_trained_with_after_inference_mode():
     segments = Segments.from_ptr(torch.tensor([0, 3, 6]), BATCH)
     attention, x = lrga.LowRankGlobalAttention(4, 2), torch.rand(6, 4, requires_grad=True)
     with torch.inference_mode():

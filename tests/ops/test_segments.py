@@ -16,18 +16,11 @@ def batch_of(sizes, *, shuffled):
 
 @settings(deadline=None, max_examples=40)
 @given(sizes=SIZES, shuffled=st.booleans())
-def test_packing_and_unpacking_returns_every_row(sizes, shuffled):
+def test_packing_and_unpacking_returns_every_row_and_totals_are_sums_over_each_graph(sizes, shuffled):
     batch = batch_of(sizes, shuffled=shuffled)
     segments = Segments.from_batch(batch, len(batch), len(sizes))
     rows = torch.randn(len(batch), 2, 3)
     assert torch.equal(segments.unpack(segments.pack(rows)), rows)
-
-
-@settings(deadline=None, max_examples=40)
-@given(sizes=SIZES, shuffled=st.booleans())
-def test_totals_are_the_sums_over_each_graph(sizes, shuffled):
-    batch = batch_of(sizes, shuffled=shuffled)
-    segments = Segments.from_batch(batch, len(batch), len(sizes))
     rows = torch.randn(len(batch), 2, 3, dtype=torch.float64)
     totals = segments.total(segments.pack(rows).sum(-2))
     for graph in range(len(sizes)):

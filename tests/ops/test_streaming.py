@@ -132,15 +132,12 @@ def test_results_do_not_vary_between_runs():
     assert all(torch.equal(a, b) for a, b in zip(run(), run(), strict=True))
 
 
-def test_chunks_do_not_grow_with_the_width(monkeypatch):
+def test_chunks_are_of_about_one_size_and_do_not_grow_with_the_width(monkeypatch):
     monkeypatch.setattr(streaming, "MIN_ROWS", 1024)
     monkeypatch.setattr(streaming, "BUFFER_BYTES", 48 << 20)
     for row_bytes in (16, 480, 800, 3200):
         assert rows_of_chunk(10_000_000, row_bytes) * row_bytes <= 48 << 20
     assert rows_of_chunk(10_000_000, 1 << 22) == 1024  # at least some blocks
-
-
-def test_chunks_are_of_about_one_size(monkeypatch):
     monkeypatch.setattr(streaming, "MIN_ROWS", 128)
     monkeypatch.setattr(streaming, "BUFFER_BYTES", 1024)
     assert rows_of_chunk(1300, 1) == 768  # two of 768 and 532, not of 1024 and 276

@@ -5,29 +5,17 @@ from pathlib import Path
 import pytest
 
 from lrga.experiments.loading import load_runs, rows_of
-from lrga.experiments.records import RunRecord, write_record
+from lrga.experiments.records import write_record
 from lrga.paper.protocols import cells_of, paper_config
 from reproduction.differences import FAR, differences
+from tests.helpers.records import record_of
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
-EPOCH = {
-    "epoch": 2, "lr": 1e-3, "train_loss": 0.5, "train_metric": 60.0, "val_loss": 0.7, "val_metric": 0.8,
-    "test_loss": 0.9, "test_metric": 0.45, "seconds": 1.0, "elapsed": 2.0,
-}  # fmt: skip
 
 
 def write(folder, test, *, dataset="PATTERN", model="gatedgcn", metric="weighted_accuracy", **options):
-    config = paper_config(dataset, model, **options)
-    epoch = EPOCH | {"test_metric": test}
-    write_record(
-        RunRecord(
-            run=f"run-{len(list(folder.rglob('*.json')))}", status="finished", reason="min_lr", data={"name": dataset},
-            model={"model": model, "parameters": 7}, config=config.to_json(), seed=41, metric=metric, epochs=2,
-            seconds=60.0, last=epoch, best=epoch, curve={"epoch": [1, 2]}, environment=[], published=None,
-            time="2020-06-01T00:00:00+0000",
-        ),
-        folder,
-    )  # fmt: skip
+    run = f"run-{len(list(folder.rglob('*.json')))}"
+    write_record(record_of(paper_config(dataset, model, **options), test=test, metric=metric, run=run), folder)
 
 
 def test_a_cell_that_is_near_is_not_listed(tmp_path):

@@ -106,7 +106,7 @@ def test_every_metric_of_a_set_is_compared():
 
 
 @pytest.mark.parametrize(("metric", "kind"), CASES)
-def test_a_metric_is_scikit_learn_s_of_the_set_whatever_the_batches(metric, kind):
+def test_a_metric_is_scikit_learn_s_of_the_set_whatever_the_batches_and_none_without(metric, kind):
     task, scores, targets = make(metric, kind)
     expected = SKLEARN[metric, kind](scores.double().numpy(), targets.numpy())
     assert float(task.score(scores, targets)) == pytest.approx(expected, rel=1e-6)
@@ -114,6 +114,7 @@ def test_a_metric_is_scikit_learn_s_of_the_set_whatever_the_batches(metric, kind
     assert whole == pytest.approx(expected, rel=1e-6)
     for sizes in ([1] * 60, [7] * 8 + [4], [59, 1]):
         assert value_of(task, scores, targets, sizes) == pytest.approx(whole, rel=1e-13)
+    assert math.isnan(Scores(make(metric, kind)[0], "cpu").means()[1])
 
 
 @pytest.mark.parametrize(("metric", "kind"), CASES)
@@ -150,11 +151,6 @@ def test_a_restored_metric_goes_on(metric, kind, padded):
     second.restore(Scores(task, "cpu").state())
     second.add(NO_LOSS, scores, targets)
     assert second.means()[1] == value_of(task, scores, targets, [60])
-
-
-@pytest.mark.parametrize(("metric", "kind"), CASES)
-def test_without_batches_there_is_no_value(metric, kind):
-    assert math.isnan(Scores(make(metric, kind)[0], "cpu").means()[1])
 
 
 def test_scores_that_are_not_finite_have_no_rank():

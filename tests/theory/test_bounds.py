@@ -59,15 +59,12 @@ def test_observed_shares_stay_below_the_bound_where_it_says_something(distributi
         assert observed <= bounds[d]
 
 
-def test_the_observation_sees_a_bound_that_is_too_small():
+def test_the_observation_is_a_random_walks_and_sees_a_bound_that_is_too_small():
     """With the range understated by half, M = 1, the formula would be broken by ±1 entries."""
     one_entry, _ = observed_deviation(2, 16, 0.25, trials=20_000, generator=torch.Generator().manual_seed(0))
     assert one_entry > 2 * math.exp(-2 * 16 * 0.25**2 / 1**4)
     assert one_entry < entry_bound(16, 0.25, 2.0, sharp=True)
-
-
-def test_one_entry_is_off_as_often_as_a_random_walk():
-    """(1/d) Σ ±1 with d = 4 reaches ±1 in 2 of 16 cases."""
+    # (1/d) Σ ±1 with d = 4 reaches ±1 in 2 of 16 cases.
     one_entry, _ = observed_deviation(2, 4, 1.0, trials=40_000, generator=torch.Generator().manual_seed(0))
     assert one_entry == pytest.approx(2 / 16, abs=0.01)
 

@@ -26,16 +26,13 @@ from lrga.theory.tour import slope
 from lrga.theory.zoo import cycle, random_graph
 
 
-def test_channels_come_in_the_papers_order():
+def test_channels_come_in_the_papers_order_with_node_labels_by_default():
     features = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     tensor = isomorphism_types([(0, 1), (1, 2)], features)
     assert tensor.shape == (3, 3, 6)
     i, j = 0, 2
     assert tensor[i, j].tolist() == [0, *features[j].tolist(), *features[i].tolist(), 0]
     assert tensor[1, 1].tolist() == [1, 3, 4, 3, 4, 0]
-
-
-def test_node_labels_are_the_features_by_default():
     assert isomorphism_types(as_graph([(0, 1)], node_labels=[7, 9]))[0, 1].tolist() == [0, 9, 7, 1]
 
 
@@ -144,13 +141,16 @@ def test_tensors_of_later_rounds_and_of_directed_graphs_are_served_too():
         assert error_of(product, head_of(tensor, *head)) < 1e-9
 
 
-def test_several_heads_are_computed_side_by_side():
+def test_several_heads_are_computed_side_by_side_and_one_of_zeros_is_zero():
     tensor = isomorphism_types(random_graph(6, 0.5, 0))
     factorization, chosen = factorize(tensor), heads(2, 2)
     attention = align_heads(chosen, factorization, normalize=None)
     assert attention.heads == len(chosen)
     for (beta, gamma), product in zip(chosen, multiply_heads(attention, factorization), strict=True):
         assert error_of(product, head_of(tensor, beta, gamma)) < 1e-10
+    factorization = factorize(isomorphism_types(cycle(5)))
+    (product,) = multiply_heads(align((1, 1), (0, 0), factorization), factorization)  # I ∘ A = 0, η = 0
+    assert torch.allclose(product, torch.zeros(5, 5, dtype=torch.float64), atol=1e-6)
 
 
 def test_one_module_serves_all_graphs_of_one_block_structure():
@@ -169,9 +169,3 @@ def test_graphs_of_a_batch_are_aligned_each_by_itself():
     together = attention(torch.cat([f.features for f in drawn]), batch)
     alone = torch.cat([attention(f.features) for f in drawn])
     assert torch.allclose(together, alone)
-
-
-def test_a_head_of_zeros_is_zero():
-    factorization = factorize(isomorphism_types(cycle(5)))
-    (product,) = multiply_heads(align((1, 1), (0, 0), factorization), factorization)  # I ∘ A = 0, η = 0
-    assert torch.allclose(product, torch.zeros(5, 5, dtype=torch.float64), atol=1e-6)

@@ -66,11 +66,13 @@ def test_cut_after_some_rounds_colours_are_those_of_the_definition(rounds):
     assert result.rounds == rounds
 
 
-def test_names_do_not_depend_on_the_order_of_the_nodes():
+def test_rounds_are_reported_and_names_do_not_depend_on_the_order_of_the_nodes():
     graph = random_graph(25, 0.1, 0)
     order = np.random.default_rng(0).permutation(25)
     plain, moved = refine_pairs([graph]).colours[0], refine_pairs([graph.permuted(order)]).colours[0]
     assert np.array_equal(moved[np.ix_(order, order)], plain)
+    assert refine_pairs(circular_skip_links()[:2], until_apart=True).apart_after is not None
+    assert refine_pairs([rook(), shrikhande()], until_apart=True).apart_after is None
 
 
 def test_blocks_of_any_size_give_the_same_colours(monkeypatch):
@@ -101,11 +103,6 @@ def test_a_collision_of_hashes_decides_nothing(monkeypatch):
     result = refine_pairs([graph])
     assert same_partition(result.colours[0], by_definition([graph])[0])
     assert result.stable
-
-
-def test_the_round_that_tells_graphs_apart_is_reported():
-    assert refine_pairs(circular_skip_links()[:2], until_apart=True).apart_after is not None
-    assert refine_pairs([rook(), shrikhande()], until_apart=True).apart_after is None
 
 
 @pytest.mark.parametrize(

@@ -110,15 +110,11 @@ SIZES = [(1, 1), (4, 1), (2, 2), (3, 2), (2, 3)]
 
 
 @pytest.mark.parametrize(("degree", "dimension"), SIZES)
-def test_there_are_as_many_multi_indices_as_stated(degree, dimension):
+def test_there_are_as_many_multi_indices_as_stated_and_the_inverse_is_exact(degree, dimension):
     indices = multi_indices(dimension, degree)
     assert len(indices) == len(set(indices)) == math.comb(degree + dimension, dimension)
     # and their multinomials, that of the power of one included, add up as they must
     assert sum(multinomial(degree, alpha) for alpha in indices) == (dimension + 1) ** degree
-
-
-@pytest.mark.parametrize(("degree", "dimension"), SIZES)
-def test_the_inverse_is_exact(degree, dimension):
     indices, inverse = multi_indices(dimension, degree), vandermonde_inverse(degree, dimension)
     matrix = [[power(beta, alpha) for beta in indices] for alpha in indices]
     size = range(len(matrix))

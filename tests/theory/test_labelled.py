@@ -26,14 +26,11 @@ def test_edges_given_twice_count_once_in_the_order_of_their_ends():
     assert graph_from_arcs(*arcs((0, 1)), 3).adjacency().tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
 
 
-def test_a_graph_is_symmetric_when_every_arc_has_its_reverse_with_its_label():
+def test_edge_labels_follow_their_arcs_and_make_a_graph_symmetric_or_not():
     assert graph_from_arcs(*arcs((0, 1), (1, 0))).symmetric
     assert not graph_from_arcs(*arcs((0, 1), (1, 2), (2, 0))).symmetric
     assert graph_from_arcs(*arcs((0, 1), (1, 0)), edge_labels=[3, 3]).symmetric
     assert not graph_from_arcs(*arcs((0, 1), (1, 0)), edge_labels=[3, 4]).symmetric
-
-
-def test_edge_labels_follow_their_arcs_into_order():
     graph = graph_from_arcs(*arcs((2, 1), (0, 1)), edge_labels=[7, 5], both_ways=True)
     labels = {(s, t): label for s, t, label in zip(graph.source, graph.target, graph.edge_labels[:, 0], strict=True)}
     assert labels == {(0, 1): 5, (1, 0): 5, (1, 2): 7, (2, 1): 7}
@@ -84,18 +81,12 @@ def test_the_same_graph_is_read_from_every_form(given):
     assert graph.edge_labels is None
 
 
-def test_num_nodes_adds_isolated_nodes():
+def test_isolated_nodes_are_added_and_directions_read_only_when_asked():
     assert as_graph(PATH, num_nodes=5).num_nodes == 5
     assert as_graph([], num_nodes=4).num_nodes == 4
     assert as_graph([]).num_nodes == 0
-
-
-def test_edges_of_a_list_have_a_direction_only_when_asked():
     assert arcs_of(as_graph(PATH, directed=True)) == set(PATH)
     assert not as_graph(PATH, directed=True).symmetric
-
-
-def test_a_data_with_arcs_one_way_is_directed_unless_told_otherwise():
     data = Data(edge_index=torch.tensor(PATH).T, num_nodes=3)
     assert not as_graph(data).symmetric
     assert as_graph(data, directed=False).symmetric

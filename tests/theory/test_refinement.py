@@ -73,24 +73,16 @@ def test_cut_after_some_rounds_colours_are_those_of_the_definition(rounds):
     assert (result.rounds, result.stable) == (rounds, False)
 
 
-def test_graphs_refined_together_share_their_names():
+def test_graphs_refined_together_share_names_that_do_not_depend_on_the_order_of_the_nodes():
     graphs = [as_graph(nx.path_graph(5)), as_graph(nx.star_graph(4)), random_graph(8, 0.4, 0)]
     result = refine_nodes(graphs)
     assert same_partition(np.concatenate(result.colours), by_definition(graphs)[0])
-
-
-def test_names_do_not_depend_on_the_order_of_the_nodes():
     rng = np.random.default_rng(0)
     for seed in range(10):
         graph = random_graph(40, 0.06, seed)
         order = rng.permutation(40)
         plain, moved = refine_nodes([graph]).colours[0], refine_nodes([graph.permuted(order)]).colours[0]
         assert np.array_equal(moved[order], plain)
-
-
-def test_regular_graphs_look_alike_until_the_end():
-    result = refine_nodes([cycle(6), two_triangles()], until_apart=True)
-    assert (result.apart_after, result.rounds, result.stable) == (None, 0, True)
 
 
 def test_the_round_that_tells_graphs_apart_is_reported():
@@ -102,16 +94,17 @@ def test_the_round_that_tells_graphs_apart_is_reported():
         assert (not np.array_equal(first, second)) == apart
 
 
-def test_different_initial_labels_are_apart_after_no_round():
+def test_labels_directions_and_loops_tell_graphs_apart_regularity_does_not():
     first, second = (as_graph([(0, 1)], node_labels=labels) for labels in ([1, 1], [1, 2]))
     assert refine_nodes([first, second], until_apart=True).apart_after == 0
-
-
-def test_direction_matters_where_edges_have_one():
     one_way = as_graph([(0, 1), (1, 2), (2, 0)], directed=True)
     mixed = as_graph([(0, 1), (1, 2), (0, 2)], directed=True)
     assert refine_nodes([one_way, mixed], until_apart=True).apart_after == 1
     assert refine_nodes([as_graph([(0, 1), (1, 2), (2, 0)])] * 2, until_apart=True).apart_after is None
+    looped, plain = as_graph([(0, 0), (0, 1), (2, 3)]), as_graph([(0, 1), (2, 3)])
+    assert refine_nodes([looped, plain], until_apart=True).apart_after == 1
+    result = refine_nodes([cycle(6), two_triangles()], until_apart=True)
+    assert (result.apart_after, result.rounds, result.stable) == (None, 0, True)
 
 
 def test_a_collision_of_hashes_decides_nothing(monkeypatch):
@@ -130,11 +123,6 @@ def test_a_long_path_takes_time_by_what_changes():
     assert result.rounds == 1_000
     assert np.array_equal(result.colours[0], result.colours[0][::-1])
     assert len(np.unique(result.colours[0])) == 1_001
-
-
-def test_self_loops_are_seen():
-    looped, plain = as_graph([(0, 0), (0, 1), (2, 3)]), as_graph([(0, 1), (2, 3)])
-    assert refine_nodes([looped, plain], until_apart=True).apart_after == 1
 
 
 @pytest.mark.parametrize("graph", [as_graph([]), as_graph([], num_nodes=3), as_graph([(0, 1)])], ids=repr)

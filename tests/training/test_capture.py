@@ -309,20 +309,17 @@ def test_every_batch_fits_and_few_rows_are_padding():
     assert rows < 1.15 * nodes
 
 
-def test_the_choice_does_not_depend_on_what_came_before():
-    first, second = (Batches(packed(SIZES).padded, 16, "node") for _ in range(2))
-    first.of(torch.arange(500))
-    order = torch.randperm(500)
-    assert [w.capacity for w in first.of(order)] == [w.capacity for w in second.of(order)]
-
-
-def test_a_batch_larger_than_all_others_gets_a_capacity_of_its_own():
+def test_a_batch_larger_than_all_others_gets_a_capacity_of_its_own_whatever_came_before():
     batches = Batches(packed(SIZES).padded, 16, "node")
     largest = batches.capacities[-1]
     grown = batches.choose(largest.nodes, largest.edges + 1)
     assert grown.holds(largest.nodes, largest.edges + 1)
     assert grown.nodes < 1.3 * largest.nodes
     assert batches.choose(largest.nodes + 1, largest.edges + 2) == grown
+    first, second = (Batches(packed(SIZES).padded, 16, "node") for _ in range(2))
+    first.of(torch.arange(500))
+    order = torch.randperm(500)
+    assert [w.capacity for w in first.of(order)] == [w.capacity for w in second.of(order)]
 
 
 def test_numbers_of_nodes_edges_and_graphs_differ():
@@ -334,14 +331,11 @@ def test_numbers_of_nodes_edges_and_graphs_differ():
             assert len({capacity.nodes, capacity.edges, size + 1}) == 3
 
 
-def test_batches_in_order_take_their_own_sizes():
+def test_batches_in_order_or_of_like_graphs_take_their_own_sizes():
     batches = Batches(packed([10] * 8 + [1000] * 2).padded, 2, "node", shuffled=False)
     work = batches.of(torch.arange(10))
     assert work[0].capacity == Capacity(64, 256)
     assert work[-1].capacity.nodes < 2200
-
-
-def test_batches_of_like_graphs_have_one_capacity():
     sizes = np.random.default_rng(0).integers(68, 73, 500).tolist()
     batches = Batches(packed(sizes).padded, 64, "node")
     (capacity,) = batches.capacities

@@ -5,7 +5,6 @@ import torch
 from torch_geometric.data import Data
 
 from lrga.data.datasets.spec import spec_of
-from lrga.data.own.reading import load_custom
 from lrga.errors import DataError, OptionError, UnsupportedError
 from lrga.explain.attention import explain
 from lrga.training import DataConfig, ModelConfig, OptimizerConfig, RunConfig, TrainingConfig, train
@@ -13,7 +12,6 @@ from lrga.training.callbacks.terminal import ProgressDisplay
 from lrga.training.predict import Predictor
 from lrga.training.presets import make_config
 from lrga.training.problems.data import (
-    inputs_of_custom,
     load_training_data,
 )
 
@@ -84,12 +82,9 @@ def test_edges_in_one_direction_are_told_of():
     assert "undirected edges" in notes_of(splits(lambda i: i % 2, edges=BOTH_WAYS.repeat(1, 2)))[1]
 
 
-def test_a_class_that_train_lacks_is_warned_of():
+def test_constant_targets_and_classes_that_train_lacks_are_warned_of():
     given = splits(lambda i: 2 if i == 45 else i % 2)
     assert warnings_of(given) == ["warning: classes in val or test but not in train: 2"]
-
-
-def test_a_constant_target_is_warned_of():
     assert "constant in the training split" in warnings_of(splits(lambda i: 7.5))[0]
 
 
@@ -114,11 +109,6 @@ def test_a_run_says_it_once_and_keeps_it_in_its_log(tmp_path, capsys, quiet):
     assert capsys.readouterr().err.count("data: graph classification") == (0 if quiet else 1)
     log = (tmp_path / "run" / "log.txt").read_text()
     assert log.count("data: graph classification") == 1
-
-
-def test_named_sets_are_not_described(tmp_path):
-    found = load_training_data(DataConfig(name="CLUSTER", root=str(tmp_path), options={"sizes": [4, 2, 2]}))
-    assert found.notes == ()
 
 
 def test_whole_numbers_written_with_a_decimal_point_are_warned_of():
@@ -149,12 +139,14 @@ def splits_of(*args, **kwargs):
     return {split: [data(*args, **kwargs) for _ in range(2)] for split in ("train", "val", "test")}
 
 
-def test_a_named_set_brings_its_task_and_inputs(tmp_path):
+def test_a_named_set_brings_its_task_and_inputs_and_is_not_described(tmp_path):
     config = DataConfig(name="cluster", root=str(tmp_path), options={"sizes": (4, 2, 2)})
     found = load_training_data(config)
     assert (found.dataset, found.inputs) == ("CLUSTER", spec_of("CLUSTER").inputs)
     assert found.task.metric == "weighted_accuracy_by_batch"
     assert {name: len(graphs) for name, graphs in found.splits.items()} == {"train": 4, "val": 2, "test": 2}
+    found = load_training_data(DataConfig(name="CLUSTER", root=str(tmp_path), options={"sizes": [4, 2, 2]}))
+    assert found.notes == ()
 
 
 def test_another_loss_and_metric_can_be_asked_for(make_splits):
@@ -164,37 +156,6 @@ def test_another_loss_and_metric_can_be_asked_for(make_splits):
         load_training_data(OWN, RunConfig(loss="l1"), make_splits())
 
 
-def test_tasks_follow_from_targets():
-    classes = load_training_data(OWN, given=splits_of(torch.tensor([0, 2, 1])))
-    assert (classes.task.level, classes.task.kind, classes.task.out_channels) == ("node", "classification", 3)
-    values = load_training_data(OWN, given=splits_of(torch.tensor([0.5, 1.0, 2.0])))
-    assert (values.task.level, values.task.kind) == ("node", "regression")
-    several = load_training_data(OWN, given=splits_of(torch.tensor([[0.5, 1.0]])))
-    assert (several.task.level, several.task.out_channels) == ("graph", 2)
-
-
-def test_inputs_follow_from_features():
-    given = splits_of(torch.tensor([0.5]), x=torch.tensor([[0], [4], [2]]), edge_attr=torch.rand(2, 5))
-    inputs = load_training_data(OWN, given=given).inputs
-    assert (inputs.encoder, inputs.in_channels) == ("embedding", 5)
-    assert (inputs.edge_encoder, inputs.edge_channels) == ("linear", 5)
-    plain = load_training_data(OWN, given=splits_of(torch.tensor([0.5]))).inputs
-    assert (plain.encoder, plain.in_channels, plain.edge_encoder) == ("linear", 4, "ones")
-
-
-def test_a_user_s_folder_is_read(tmp_path):
-    nodes = "".join(f"{g},{n},{n % 2},{n / 2}\n" for g in range(10) for n in range(3))
-    (tmp_path / "nodes.csv").write_text("graph,node,y,x0\n" + nodes)
-    (tmp_path / "edges.csv").write_text("graph,source,target\n0,0,1\n0,1,0\n")
-    found = load_training_data(DataConfig(name=str(tmp_path), options={"split": (0.6, 0.2, 0.2)}))
-    assert found.dataset is None
-    assert (found.task.level, found.task.out_channels, found.task.classes) == ("node", 2, ("0", "1"))
-    assert found.inputs.in_channels == 1
-    custom = load_custom(tmp_path)
-    assert inputs_of_custom(custom).out_channels == 2
-    assert load_training_data(OWN, given=custom).task == found.task
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -202,8 +163,6 @@ def test_a_user_s_folder_is_read(tmp_path):
         ({"train": [], "val": [data(torch.tensor([1]))], "test": [data(torch.tensor([1]))]}, "graphs in every part"),
         ([], "got none[.]"),
         (splits_of(None), "a target"),
-        (splits_of(torch.tensor([-2, -1, 1])), "numbered from 0"),
-        (splits_of(torch.tensor([1, 1, 1])), "at least two classes"),
     ],
 )
 def test_graphs_that_cannot_be_trained_on_are_refused(given, message):

@@ -51,13 +51,18 @@ def test_the_loss_is_the_mean_over_batches(make_splits):
     assert evaluate(model, graphs, task, batch_size=3)[0] == pytest.approx(sum(losses) / 3)
 
 
-def test_evaluation_leaves_model_and_statistics_as_they_were(make_splits):
+def test_evaluation_leaves_model_mode_and_statistics_as_they_were_without_gradients(make_splits):
     model = small_model(dropout=0.5).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     first = evaluate(model, make_splits()["val"], Task(level="node", kind="classification", out_channels=2))
     assert first == evaluate(model, make_splits()["val"], Task(level="node", kind="classification", out_channels=2))
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    trainer = link_trainer()
+    trainer.model.train()
+    evaluated(trainer)
+    assert trainer.model.training
+    assert all(p.grad is None for p in trainer.model.parameters())
 
 
 def test_modes_of_single_modules_come_back():
@@ -144,14 +149,6 @@ def test_numbers_are_those_of_all_pairs_at_once_whatever_the_batch():
         positive, negative = (model.score(h, p.t()) for p in (data.splits["test"].edge, data.splits["test"].edge_neg))
     expected = float(problem.task.score(positive, negative))
     torch.testing.assert_close(large["test"][1], expected, rtol=1e-6, atol=1e-6)
-
-
-def test_evaluation_leaves_the_model_in_its_mode_and_without_gradients():
-    trainer = link_trainer()
-    trainer.model.train()
-    evaluated(trainer)
-    assert trainer.model.training
-    assert all(p.grad is None for p in trainer.model.parameters())
 
 
 def test_validation_edges_change_the_test_alone():

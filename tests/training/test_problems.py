@@ -114,14 +114,10 @@ def test_captured_steps_compute_what_the_plain_loop_computes(make_trainer, kind,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_weights_of_another_model_are_refused(make_trainer, kind):
+def test_weights_of_another_model_and_checkpoints_of_version_0_1_are_refused_with_a_remedy(make_trainer, kind):
     captured = capture(make_trainer(kind))
     with pytest.raises(CheckpointError, match="size mismatch for"):
         restore(make_trainer(kind, hidden=12), *captured)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_checkpoint_of_version_0_1_is_refused_with_a_remedy(make_trainer, kind):
     parts, state = capture(make_trainer(kind))
     del state["stage"]
     with pytest.raises(CheckpointError, match=r"a checkpoint of version 0\.1.*train again"):

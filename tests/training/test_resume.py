@@ -105,13 +105,9 @@ def test_a_finished_run_is_not_continued_on_other_data(kind, finished):
 
 
 @on_graphs
-def test_a_run_that_another_process_trains_is_not_continued(kind, finished):
+def test_a_run_is_not_continued_while_another_process_trains_it_or_with_fewer_epochs_than_are_done(kind, finished):
     with RunFolder(finished).lock(), refused(finished, error=FolderInUseError):
         continue_run(finished, data=kind.data(), max_epochs=4)
-
-
-@on_graphs
-def test_a_run_is_not_continued_with_fewer_epochs_than_are_done(kind, finished):
     with refused(finished, "2 epochs", OptionError):
         continue_run(finished, data=kind.data(), max_epochs=1)
 

@@ -129,16 +129,13 @@ def test_a_full_disk_is_told_of_and_the_last_checkpoint_stays(make_config, make_
     assert same_weights(train(make_config(), folder, data=make_splits()).model, whole.model)
 
 
-def test_a_folder_that_cannot_be_made_is_told_of_before_training(make_config, make_splits, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match="to write"):
-        train(make_config(), tmp_path / "file" / "run", data=make_splits())
-
-
-def test_a_network_that_cannot_be_made_leaves_no_folder(make_config, make_splits, tmp_path):
+def test_a_folder_or_network_that_cannot_be_made_leaves_nothing(make_config, make_splits, tmp_path):
     with pytest.raises(OptionError, match="multiple"):
         train(make_config(model="gat", hidden=10, heads=4), tmp_path / "run", data=make_splits())
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match="to write"):
+        train(make_config(), tmp_path / "file" / "run", data=make_splits())
 
 
 def test_a_run_in_use_is_refused(make_config, make_splits, tmp_path):
@@ -168,16 +165,13 @@ def test_weights_of_the_best_epoch_can_be_taken(make_config, make_splits, tmp_pa
         load_run(result.folder, which="first")
 
 
-def test_new_folders_have_names_of_their_own(make_config, tmp_path):
+def test_folders_have_names_of_their_own_below_runs(make_config, tmp_path, make_splits, monkeypatch):
     config = make_config(name="my/graphs.pt", lrga=False)
     first = new_folder(config, tmp_path)
     assert first == tmp_path / "graphs-plain-gcn-seed7"  # its width is given, so its budget has no effect
     first.mkdir()
     assert new_folder(config, tmp_path).name == "graphs-plain-gcn-seed7-2"
     assert new_folder(config.changed(hidden=None), tmp_path).name == "graphs-plain-gcn-100k-seed7"
-
-
-def test_a_default_folder_is_made_below_runs(make_config, make_splits, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = train(make_config(max_epochs=1), data=make_splits())
     assert result.folder.parent.name == "runs"
@@ -257,18 +251,6 @@ def open_session(config, folder, splits, request):
     return Session(RunFolder(folder), config, run, run.data.fingerprint(), [Callback()], request, None)
 
 
-def test_steps_one_by_one_are_a_run(make_config, make_splits, tmp_path):
-    splits = make_splits()
-    whole = train(make_config(), tmp_path / "whole", data=splits)
-    with StopRequest() as request:
-        session = open_session(make_config(), tmp_path / "run", splits, request)
-        assert len(list(session.steps())) == 9  # 3 epochs of 3 batches
-        result = session.outcome(request)
-    assert result.test == whole.test
-    assert all(torch.equal(v, whole.model.state_dict()[k]) for k, v in result.model.state_dict().items())
-    assert RunFolder(tmp_path / "run").result().test == whole.test
-
-
 def test_left_in_the_middle_it_is_closed_and_has_no_result(make_config, make_splits, tmp_path):
     closed = []
     with StopRequest() as request:
@@ -300,14 +282,11 @@ def test_the_first_signal_is_noted_and_the_second_stops_at_once(number):
             os.kill(os.getpid(), number)
 
 
-def test_handlers_come_back():
+def test_signals_are_handled_in_the_main_thread_alone_and_until_the_end():
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with StopRequest():
         assert signal.getsignal(signal.SIGINT) != before[0]
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
-
-
-def test_another_thread_leaves_the_signals_alone():
     before, seen = signal.getsignal(signal.SIGINT), []
 
     def work():

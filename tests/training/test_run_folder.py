@@ -53,10 +53,14 @@ def test_what_was_written_reads_back(folder):
     assert folder.config().run.device == "cpu"
 
 
-def test_every_start_is_remembered(folder):
+def test_every_start_and_event_is_remembered(folder):
     folder.add_environment({"device": "cpu"})
     folder.add_environment({"device": "cuda:0"})
     assert [start["device"] for start in folder.environments()] == ["cpu", "cuda:0"]
+    folder.log("first")
+    folder.log("second")
+    lines = (folder.path / "log.txt").read_text().splitlines()
+    assert [line.split("  ")[1] for line in lines] == ["first", "second"]
 
 
 def test_metrics_after_the_checkpoint_are_cut_off(folder):
@@ -74,22 +78,12 @@ def test_metrics_after_the_checkpoint_are_cut_off(folder):
     assert folder.history() == (record(1),)
 
 
-def test_metrics_that_are_gone_are_missed(folder):
+def test_metrics_that_are_gone_or_broken_are_told_of(folder):
     with pytest.raises(CheckpointError, match="bytes"):
         folder.history(10)
-
-
-def test_a_broken_line_is_told_of(folder):
     (folder.path / "metrics.jsonl").write_text('{"epoch": 1}\n')
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl"):
         folder.history()
-
-
-def test_the_log_has_one_line_for_each_event(folder):
-    folder.log("first")
-    folder.log("second")
-    lines = (folder.path / "log.txt").read_text().splitlines()
-    assert [line.split("  ")[1] for line in lines] == ["first", "second"]
 
 
 def test_weights_are_the_checkpoint_s_until_the_result_is_written(folder):
@@ -124,28 +118,19 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
         RunFolder(tmp_path / "none").config()
 
 
-def test_the_reported_number_is_the_last_epoch_s_on_test():
+def test_a_result_knows_its_number_its_digits_and_whether_the_run_is_finished():
     assert result().test == 6.0
     assert result(last=None, best=None, epochs=0).test is None
-
-
-def test_a_paused_run_is_not_finished():
     assert result().finished
     assert result(stopped_by="min_lr").finished
     assert not result(stopped_by="time_limit").finished
-
-
-def test_digits_fit_the_metric():
     assert result().format_metric(54.123) == "54.12"
     assert result(metric="mae").format_metric(0.35512) == "0.355"
 
 
-def test_a_result_survives_json():
+def test_a_result_survives_json_and_a_foreign_one_is_refused():
     made = result()
     assert TrainingResult.from_json(json.loads(json.dumps(made.to_json()))) == made
-
-
-def test_a_foreign_result_is_refused():
     with pytest.raises(CheckpointError, match="metric"):
         TrainingResult.from_json({"stopped_by": "max_epochs"})
     with pytest.raises(CheckpointError):
@@ -161,19 +146,13 @@ def test_versions_and_hardware_are_told_as_json():
     assert facts["cpu"]
 
 
-def test_a_commit_is_one_or_none():
+def test_a_commit_is_one_or_none_or_named_where_there_is_no_history(tmp_path, monkeypatch):
     found = commit()
     assert found is None or re.fullmatch(r"[0-9a-f]{40}\+?", found)
-
-
-def test_a_package_outside_a_repository_has_no_commit(tmp_path, monkeypatch):
     copied = tmp_path / "lrga" / "__init__.py"
     copied.parent.mkdir()
     copied.write_text("")
     monkeypatch.setattr("lrga.training.runs.environment.__file__", str(copied))
     assert commit() is None
-
-
-def test_a_copy_without_history_may_name_its_commit(monkeypatch):
     monkeypatch.setenv("LRGA_COMMIT", "abc123")
     assert commit() == "abc123"

@@ -107,12 +107,15 @@ def test_gradients_are_clipped(make_splits):
     assert norms[1] <= 1.001e-3
 
 
-def test_mixed_precision_trains_and_keeps_single_precision_weights(make_splits):
+def test_reduced_precision_trains_and_keeps_single_precision_weights(make_splits):
     trainer = make_trainer(make_splits(), precision="bf16", lr=0.01, max_epochs=6)
     checkpointer = trainer.checkpointer = Records()
     trainer.fit()
     assert checkpointer.records[-1].train_loss < checkpointer.records[0].train_loss
     assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}
+    trainer = link_trainer(precision="bf16", max_epochs=2)
+    trainer.fit()
+    assert math.isfinite(trainer.last.test_loss)
 
 
 def test_recalibrated_statistics_are_used_in_evaluation(make_splits):
@@ -264,12 +267,6 @@ def test_weights_of_edges_are_read_by_gcn_alone_and_only_if_asked():
     assert link_trainer(data).problem.messages.weight is not None
     assert link_trainer(data, edge_weights=False).problem.messages.weight is None
     assert link_trainer(data, model="graphsage").problem.messages.weight is None
-
-
-def test_half_precision_trains():
-    trainer = link_trainer(precision="bf16", max_epochs=2)
-    trainer.fit()
-    assert math.isfinite(trainer.last.test_loss)
 
 
 @pytest.mark.gpu
