@@ -116,11 +116,8 @@ def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None 
         "negatives": negatives, "max_epochs": _EPOCHS[dataset],
     }  # fmt: skip
     if not embedding:
-        plain = 1e-3 if dataset == "ogbl-collab" else _LR[dataset]
-        rate = _LR[dataset] if lrga else plain
-        return options | {
-            "hidden": facts.hidden, "lr": rate, "clip_gradient": 1.0, "predictor_layers": facts.layers,
-        }  # fmt: skip
+        rate = 1e-3 if dataset == "ogbl-collab" and not lrga else _LR[dataset]
+        return options | {"hidden": facts.hidden, "lr": rate, "clip_gradient": 1.0, "predictor_layers": facts.layers}
     walks = _DEEPWALK[dataset] if model == "deepwalk" else {"walk_epochs": 100 if dataset == "ogbl-ddi" else 2}
     width = 256 if model == "mf" else 128
     return options | walks | {"hidden": width, "lr": 0.01, "clip_gradient": None, "predictor_layers": 3}
