@@ -158,7 +158,11 @@ def unused_options(config: TrainingConfig, given: Mapping[str, Any]) -> dict[str
             (is_sized, "budget", "width and depth are given"),
             (many, "fanouts", f"neighbours are sampled in one graph, {dataset} has many"),
             (level != "graph", "readout", f"it is for predictions of graphs, {dataset} has them of {level}s"),
-            (model.model != "gat", "heads", f"only gat has such heads, not {model.model}"),
+            (
+                model.model != "gat",
+                "heads",
+                f"only gat has such heads, not {model.model}; LRGA's are --attention-heads",
+            ),
             (model.edge_features and not reads_edges, "edge_features", f"only {readers} read them, not {model.model}"),
             (is_residual, "wiring", "it is for the block 'benchmark'"),
             (not is_residual, "norm attention_dropout", "it is for the block 'residual'"),
