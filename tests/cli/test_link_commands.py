@@ -34,7 +34,10 @@ def test_a_run_says_how_it_understood_the_edges(edges, more):
     assert "warning" not in said
     edges.write_text("source,target,weight\n" + "".join(f"{n},{n + 1},2\n" for n in range(30)))
     said = train("--run-name", "few", *more).stderr
-    assert "data: link prediction, 31 nodes, undirected edges with weights; train 24, val 3, test 3 edges" in said
+    assert (
+        "data: link prediction, 31 nodes, undirected edges with weights from 2 to 2; train 24, val 3, test 3 edges"
+        in said
+    )
 
 
 def test_train_then_predict_pairs_and_top_links(edges):

@@ -30,10 +30,11 @@ def test_width_is_the_best_of_all_multiples(target, multiple_of):
     assert width == best
 
 
-def test_a_budget_that_no_width_meets_is_met_by_the_smallest_or_refused():
-    assert solve_width(3, square, multiple_of=8) == 8
-    with pytest.raises(OptionError, match=r"at least 64 parameters.*fewer layers"):
-        solve_width(3, square, multiple_of=8, prefer="below")
+def test_a_budget_that_no_width_meets_is_met_by_the_smallest_if_that_is_near_or_refused():
+    assert solve_width(32, square, multiple_of=8) == 8
+    for target, prefer in ((32, "below"), (31, "nearest")):
+        with pytest.raises(OptionError, match=r"at least 64 parameters.*fewer layers"):
+            solve_width(target, square, multiple_of=8, prefer=prefer)
     with pytest.raises(OptionError, match="at most 64"):
         solve_width(10**6, square, largest=64)
     with pytest.raises(OptionError, match="'nearest', 'below'"):

@@ -80,7 +80,8 @@ def solve_width(
         build: Builds the network for a given width. It is called on the meta device, where nothing is allocated. The
             number of parameters must grow with the width.
         multiple_of: The width is a multiple of this, e.g. of the number of heads.
-        prefer: ``"below"`` never exceeds the budget; ``"nearest"`` may exceed it if the result is closer.
+        prefer: ``"below"`` never exceeds the budget; ``"nearest"`` may exceed it if the result is closer. A budget that
+            the smallest width exceeds (for ``"nearest"``: more than twice) is an error.
         largest: Widths above this are not tried.
 
     Example:
@@ -102,7 +103,7 @@ def solve_width(
     top = largest // multiple_of
     low, high = 1, min(max(2, 64 // multiple_of), top)
     if count(low) > target_parameters:
-        if prefer == "nearest":
+        if prefer == "nearest" and count(low) <= 2 * target_parameters:
             return multiple_of
         raise OptionError(
             f"a budget of at least {count(low):,} parameters, the size of the smallest width {multiple_of}",

@@ -64,7 +64,10 @@ def describe_links(data: LinkData) -> str:
         'link prediction, 9 nodes, undirected edges without weights; train 20, val 20, test 20 edges'
     """
     sizes = ", ".join(f"{name} {data.splits[name].edge.size(0):,}" for name in SPLITS)
-    kind = f"{'un' * data.undirected}directed edges with{'out' * (data.edge_weight is None)} weights"
+    weight, weights = data.edge_weight, "without weights"
+    if weight is not None and weight.numel():  # shows a column of times that was read as weights
+        weights = f"with weights from {float(weight.min()):g} to {float(weight.max()):g}"
+    kind = f"{'un' * data.undirected}directed edges {weights}"
     return f"link prediction, {data.num_nodes:,} nodes, {kind}; {sizes} edges"
 
 
