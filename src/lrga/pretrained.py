@@ -173,7 +173,7 @@ def _download(source: str) -> Path:
         return Path(snapshot_download(name, revision=revision or None, allow_patterns=[CONFIG, WEIGHTS]))
     except (OSError, ValueError) as error:
         remedy = "check the name and the connection, or download the two files and pass their folder"
-        raise DataMissingError(f"the model {source}", first_line(error), remedy) from error
+        raise DataMissingError(f"the model {source}", first_line(error).removeprefix("Got: "), remedy) from error
 
 
 def _arguments(model: nn.Module) -> dict[str, Any]:

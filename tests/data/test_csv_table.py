@@ -151,6 +151,10 @@ def test_several_targets_are_columns_with_names(tmp_path):
     np.testing.assert_equal(table.numbers["y"], [[1, 0.5], [2, np.nan]])
     assert read(tmp_path, "node,y:a,y:b\na,1,2\n").numbers["y"].dtype == np.int64
     assert read(tmp_path, "node,y:a\na,1\n").numbers["y"].shape == (1,)
-    for content, match in (("node,y,y:a\na,1,2\n", "either y or"), ("node,y:a\na,one\n", "number in column 'y:a'")):
+    for content, match in (
+        ("node,y,y:a\na,1,2\n", "either y or"),
+        ("node,y:a\na,one\n", "number in column 'y:a'"),
+        ("node,mol\na,m0\n", "ids are in columns graph, node"),
+    ):
         with pytest.raises(DataError, match=match):
             read(tmp_path, content)

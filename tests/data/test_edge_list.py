@@ -55,6 +55,7 @@ def test_further_columns_by_name_or_by_place(file):
         ("source,target,split\na,b,maybe\n", "'maybe'"), ("source,target,time\na,b,soon\n", "'soon'"),
         ("source,src,target\na,b,c\n", "one column for source"), ('a,b\n"c,d\n', "quotation"),
         ("source,target,weight\na,b,1\nb,c,nan\n", "line 3"),
+        ("user,friend,when\na,b,1\nb,c,2\n", "if it is a header, name its columns"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(file, text, message):

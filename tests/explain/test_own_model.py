@@ -44,6 +44,8 @@ def test_the_rows_of_the_page_are_those_of_the_models_own_attention(ring):
     assert (found.task.level, found.task.classes, len(found.layers)) == ("node", ("even", "odd"), 2)
     assert (found.predictions == by_node(model.eval(), ring).argmax(dim=1).numpy()).all()
     assert found.labels.tolist() == ring.y.tolist()
+    unnamed = explain_model(model, ring, lambda model, data: model(data.x, data.edge_index))  # no batch: one graph
+    np.testing.assert_array_equal(unnamed.layers[0].u, found.layers[0].u)
 
 
 def test_a_model_in_training_is_explained_as_in_evaluation_and_stays_in_training(ring):

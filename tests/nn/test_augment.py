@@ -196,7 +196,7 @@ def test_the_attention_sees_the_whole_graph_and_nothing_else(batch):
 
 def test_without_any_word_on_the_graphs_it_raises(graphs):
     model = lrga.augment(pyg.GCN(D, 8, 2, OUT), rank=4)
-    with pytest.raises(BatchContextError, match="batch_context.*single_graph=True"):
+    with pytest.raises(BatchContextError, match="to the model.*no argument named `batch`.*batch_context.*single_graph"):
         model(graphs[0].x, graphs[0].edge_index)
     model(graphs[0].x, graphs[0].edge_index, batch=torch.zeros(3, dtype=torch.int64))
     with pytest.raises(BatchContextError):  # the call before has left nothing behind
@@ -488,6 +488,8 @@ def test_printing_shows_what_was_augmented(batch):
     model = lrga.augment(Mixed(), rank=3, include="encoder")
     assert "AugmentedGCNConv(GCNConv(6, 6), 6, 6, rank=3, heads=1)" in str(model)
     assert str(model).count("Augmented") == 2
+    several = lrga.augment(pyg.GATv2Conv(6, 8, heads=4), rank=3, heads=2)  # heads: the attention's
+    assert str(several) == "AugmentedGATv2Conv(GATv2Conv(6, 8, heads=4), 6, 32, rank=3, heads=2)"
     named = lrga.augment(pyg.GCN(D, 8, 2, OUT), rank=3, exclude="convs.0")  # this model's own repr shows no layers
     assert str(named) == "GCN(6, 3, num_layers=2) with global attention in convs.1"
     table = pyg.summary(model, batch.x, batch.edge_index, batch.batch)

@@ -1,12 +1,13 @@
 """A run folder that was edited by hand, or damaged, is refused in a sentence."""
 
 import json
+import shutil
 
 import pytest
 from link_graphs import on_graphs
 
 from lrga.errors import CheckpointError
-from lrga.training import continue_run, load_run
+from lrga.training import continue_run, load_run, train
 from lrga.training.runs.folder import RunFolder
 
 
@@ -120,6 +121,17 @@ def test_folders_without_checksums_are_read(kind, copy_run):
     result = continue_run(folder, data=kind.data())
     without(folder / "result.json", "sha256")
     assert continue_run(folder, data=kind.data()).test == result.test
+
+
+@on_graphs
+def test_files_of_a_run_without_its_configuration_are_no_new_run(kind, copy_run):
+    folder = copy_run(finished=False)
+    config = RunFolder(folder).config()
+    (folder / "config.json").unlink()
+    for found in ("checkpoints", "metrics.jsonl"):
+        with pytest.raises(CheckpointError, match=rf"config\.json of the run.*{found}"):
+            train(config.changed(lr=0.5), folder, data=kind.data())
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
 HUGE = [10**400, -(10**400), float("inf"), -1]

@@ -44,8 +44,7 @@ class AddEncodings(BaseTransform):
 
     def forward(self, data: Any) -> Any:
         """Adds the attributes in place (``__call__`` copies the object first, as PyG's transforms do)."""
-        nodes, edges = encode(self.encodings, data.edge_index, int(data.num_nodes), data.get("batch"))
-        data[NODE] = nodes
+        data[NODE], edges = encode(self.encodings, data.edge_index, int(data.num_nodes), data.get("batch"))
         if edges is not None:
             data[EDGE] = edges
         return data

@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 
 from lrga.errors import BatchError, DTypeError, ShapeError
 from lrga.explain.attention import Explanation, answers, chosen_layers, drawn_graph, edges_once, recorded_factors
+from lrga.nn.context import batch_context
 from lrga.tasks.task import Task
 
 
@@ -52,7 +53,7 @@ def explain_model(
     was_training = model.training
     model.eval()
     try:
-        with torch.no_grad(), recorded_factors(model) as factors:
+        with torch.no_grad(), batch_context(None), recorded_factors(model) as factors:
             output = model(data) if forward is None else forward(model, data)
     except TypeError as error:
         if forward is None:

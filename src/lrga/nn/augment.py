@@ -257,6 +257,12 @@ class AugmentedConv(LRGAConv):
             raise ShapeError("x of shape [N, D] for the attention", got, self._remedy_for_pairs())
         super()._check_input(x)
 
+    _remedies = (
+        "pass a PyG Batch or batch=data.batch (batch=None for one graph) to the model; or, if its forward has no "
+        "argument named `batch`, call the model, for example model.encode(…), inside "
+        "`with lrga.batch_context(data.batch):`; or augment it with single_graph=True if it always sees one graph"
+    )
+
     def _remedy_for_pairs(self) -> str:
         return f"do not augment this convolution: lrga.augment(model, rank=…, exclude={self._name!r})"
 

@@ -30,11 +30,6 @@ class _FromContext:
 
 
 FROM_CONTEXT = _FromContext()
-REMEDIES = (
-    "pass batch=data.batch (batch=None for one graph) to the layer; or call lrga.provide_batch(model) once and pass "
-    "`batch` or a PyG Batch to the model; or call the model, for example model.encode(…), inside "
-    "`with lrga.batch_context(batch):`; or create the layer with single_graph=True"
-)
 
 
 class LRGAConv(nn.Module):
@@ -219,13 +214,19 @@ class LRGAConv(nn.Module):
             raise self._missing_batch(bool(vectors))
         return assignment.segments(x)
 
+    _remedies = (
+        "pass batch=data.batch (batch=None for one graph) to the layer; or call lrga.provide_batch(model) once and "
+        "pass `batch` or a PyG Batch to the model; or call the model, for example model.encode(…), inside "
+        "`with lrga.batch_context(batch):`; or create the layer with single_graph=True"
+    )
+
     def _missing_batch(self, by_position: bool) -> BatchContextError:
-        stop_tracing(REMEDIES)
+        stop_tracing(self._remedies)
         name = type(self).__name__
         got = f"a call of {name} without `batch` and without a batch context"
         if by_position:
             got = f"a positional vector of integers, which {name} passes to {type(self.conv).__name__}"
-        return BatchContextError("a batch vector with the graph of each node", got, REMEDIES)
+        return BatchContextError("a batch vector with the graph of each node", got, self._remedies)
 
     def _check_input(self, x: Any) -> None:
         if isinstance(x, tuple | list | dict):
@@ -275,10 +276,11 @@ class LRGAConv(nn.Module):
         return lrga_update(self.mix, x, attended, local, PARTS if self.skip else PARTS[1:])
 
     def __repr__(self) -> str:
-        options = "".join(f", {option}" for option in self.attention.changed_options())
+        attention, width = self.attention, self._out_channels or self.out_channels
+        options = "".join(f", {option}" for option in attention.changed_options())
         return (
-            f"{type(self).__name__}({self.conv}, {self.in_channels}, {self.out_channels}, rank={self.rank}, "
-            f"heads={self.heads}{options})"
+            f"{type(self).__name__}({self.conv}, {attention.in_channels}, {width}, rank={attention.rank}, "
+            f"heads={attention.heads}{options})"
         )
 
 

@@ -120,19 +120,17 @@ class OwnRandomness:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Uses these random states inside the block; restores the previous ones afterwards."""
-        before = torch.get_rng_state()
-        torch.set_rng_state(self._cpu)
-        shared = None
-        if self._cuda is not None:
-            shared = self._default.graphsafe_get_state()
-            self._default.graphsafe_set_state(self._cuda)
-        try:
-            yield
-        finally:
-            self._cpu = torch.get_rng_state()
-            torch.set_rng_state(before)
-            if shared is not None:
-                self._default.graphsafe_set_state(shared)
+        with torch.random.fork_rng([]):
+            torch.set_rng_state(self._cpu)
+            if self._cuda is not None:
+                shared = self._default.graphsafe_get_state()
+                self._default.graphsafe_set_state(self._cuda)
+            try:
+                yield
+            finally:
+                self._cpu = torch.get_rng_state()
+                if self._cuda is not None:
+                    self._default.graphsafe_set_state(shared)
 
 
 def forked_devices(device: torch.device) -> list[int]:

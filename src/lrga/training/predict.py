@@ -18,6 +18,7 @@ from lrga.data.encodings import with_encodings
 from lrga.data.links.data import LinkData
 from lrga.data.own.edge_list import read_pairs
 from lrga.data.own.reading import load_inputs
+from lrga.data.own.table import number
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.errors import CheckpointError, DataError, DTypeError, NonFiniteError, OptionError, ShapeError
@@ -196,13 +197,8 @@ def write_table(
 
 
 def _escaped(value: Any) -> Any:
-    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
-        return value
-    try:
-        float(value)
-    except ValueError:
-        return "'" + value
-    return value
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    return "'" + value if is_formula and number(value) is None else value
 
 
 def _inputs(model: Architecture) -> Iterator[tuple[str, str, str, int | list[int]]]:

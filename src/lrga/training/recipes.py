@@ -139,9 +139,7 @@ def recipe_options(recipe: str, name: str, data_options: Mapping[str, Any], give
     config = protocol_config(name, data_options, options)
     if row.budget is None and config.model.lrga:
         return options  # with the width of the row
-    target = row.budget
-    if target is None:
-        target = count_of(plan_network(config.changed(lrga=True)).build)
+    target = row.budget or count_of(plan_network(config.changed(lrga=True)).build)
     heads = config.model.heads or 1
     width = solve_width(
         target, lambda width: plan_network(config.changed(hidden=width)).build(), multiple_of=heads, prefer="below"

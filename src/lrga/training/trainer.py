@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -138,13 +138,15 @@ class Trainer:
 
     def log(self, name: str, value: float) -> None:
         """Adds a finite value, by a name of its own, to the record of the current epoch."""
-        if not isinstance(name, str) or name in RECORDED:
+        if not isinstance(name, str) or not name.strip() or name in RECORDED:
             expected = f"a name for a logged value, other than {', '.join(RECORDED)}"
             raise OptionError(expected, repr(name), "choose another name")
-        if not math.isfinite(value):
-            remedy = "log it only in epochs in which it is finite"
-            raise NonFiniteError(f"a finite value to log as {name!r}", str(float(value)), remedy)
-        self._numbers[name] = float(value)
+        with suppress(TypeError, ValueError, OverflowError):
+            if math.isfinite(number := float(value)):
+                self._numbers[name] = number
+                return
+        remedy = "pass one number, and only in epochs in which it is finite"
+        raise NonFiniteError(f"a finite value to log as {name!r}", f"{value!r:.60}", remedy)
 
     def weights(self) -> dict[str, Tensor]:
         """The model's state dict for evaluation: with averaged weights if enabled, complete on every rank."""

@@ -114,18 +114,18 @@ class Plan:
             files = ", ".join(file.url for file in self.spec.files)
             download = f", after downloading {files} to {self.raw} if it is not there yet" if files else ""
             what = f"{self.spec.name} would be {self.spec.obtained} {how}{download}."
-        notes = {} if manifest is None else manifest.notes
+        done = manifest or Manifest(self.spec.name, self.recipe, {})
         return {
             "name": self.spec.name,
             "folder": str(self.folder),
             "options": self.recipe["options"],
             "built": manifest is not None,
             "what": what,
-            "bytes": 0 if manifest is None else manifest.size,
-            "files": {} if manifest is None else asdict(manifest)["files"],
-            "statistics": notes.get("statistics", {}),
-            "graph": notes.get("graph"),
-            "note": notes.get("note", ""),
+            "bytes": done.size,
+            "files": asdict(done)["files"],
+            "statistics": done.notes.get("statistics", {}),
+            "graph": done.notes.get("graph"),
+            "note": done.notes.get("note", ""),
             "terms": self.spec.terms,
         }
 

@@ -29,7 +29,6 @@ from lrga.io.limits import reading
 
 NEIGHBOURS = 25
 GRID = 65_536  # in prepared files coordinates are multiples of 1 / GRID, exact in 16 bits and in float32
-SIZES = {"train": 10_000, "val": 1_000, "test": 1_000}
 PREPARED_NOTE = (
     FRESH_DRAW + " Tours are LKH's, at most a fraction of a percent from optimal; the benchmark used Concorde."
 )
@@ -129,7 +128,7 @@ SPEC = DatasetSpec(
     name="TSP",
     inputs=Inputs("edge", 2, "linear", 2),
     task=TaskSpec("classification", "cross_entropy", "f1_positive_by_batch"),
-    splits=SIZES,
+    splits={"train": 10_000, "val": 1_000, "test": 1_000},
     mean_nodes=275.4,
     mean_edges=6_885.0,
     node_features="coordinates in the unit square, 2 numbers",

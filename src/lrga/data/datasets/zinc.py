@@ -15,7 +15,6 @@ from lrga.io.limits import check_memory, reading
 from lrga.io.unpickle import load_pickle
 
 ATOM_TYPES, BOND_TYPES = 28, 4  # bond type 0 means no bond
-SIZES = {"train": 10_000, "val": 1_000, "test": 1_000}
 _INDICES = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules"
 _KEYS = ("num_atom", "atom_type", "bond_type", "logP_SA_cycle_normalized")
 
@@ -76,7 +75,7 @@ SPEC = DatasetSpec(
     name="ZINC",
     inputs=Inputs("graph", 1, "embedding", ATOM_TYPES, "embedding", BOND_TYPES),
     task=TaskSpec("regression", "l1", "mae_by_batch"),
-    splits=SIZES,
+    splits={"train": 10_000, "val": 1_000, "test": 1_000},
     mean_nodes=23.2,
     mean_edges=49.8,
     node_features="atom type, one of 28",

@@ -132,8 +132,9 @@ def _codes(
 ) -> np.ndarray:
     """[E'] 0, 1 or 2 for train, val and test."""
     if by != "random" and by not in edges:
+        add = "add it, below a header or as fourth column" if by == "time" else "add it"
         more = ", or split the edges at random" + (" or by time" if by == "given" else "")
-        raise DataError(f"a column {by.replace('given', 'split')!r} in {where}", "none", f"add it{more}")
+        raise DataError(f"a column {by.replace('given', 'split')!r} in {where}", "none", f"{add}{more}")
     if by == "given":
         if fractions is not None:
             remedy = "omit them, or split at random or by time (--split-by)"

@@ -401,6 +401,8 @@ def _numbers(table: Table, name: str, texts: Sequence[str], rows: Sequence[int],
         return values
     wrong = int(np.argmin(np.isfinite(values)))
     remedy = "write a finite number with a decimal point, or remove the column if it is not a feature"
+    if texts[wrong].strip() and number(texts[wrong]) is None:
+        remedy += "; ids are in columns graph, node, source, target, classes in y"
     if "_" in texts[wrong]:
         remedy = "write the number without underscores (1000), or remove the column if it is not a feature"
     got = repr(texts[wrong]) if texts[wrong].strip() else "nothing"

@@ -235,7 +235,10 @@ def _floats(path: Path, key: str, texts: Sequence[str], lines: Sequence[int]) ->
     if (odd := np.isnan(found)).any():
         at = int(np.argmax(odd))
         what = "numbers" if key == "weight" else "only numbers or only dates, such as 2024-05-31,"
-        raise DataError(f"{what} as {key}", f"{texts[at]!r} in {path}, line {lines[at]}", "correct the line")
+        remedy = "correct the line"
+        if at == 0 and not odd[1:].any():
+            remedy += "; if it is a header, name its columns source, target, weight, time"
+        raise DataError(f"{what} as {key}", f"{texts[at]!r} in {path}, line {lines[at]}", remedy)
     return found
 
 

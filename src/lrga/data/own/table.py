@@ -64,7 +64,7 @@ def as_float32(
                 remedy = "subtract an offset such as the column's minimum, or remove the column if it is an id"
                 raise DataError(f"values that float32 can distinguish in column {name!r} of {where}", got, remedy)
             notes.append(got)
-    if len(columns) > 1 and all(column.dtype.kind in "iu" for column in columns):
+    if len(columns) > 1 and all(column.size and column.dtype.kind in "iu" for column in columns):
         notes.append(f"{len(columns)} integer {level} features are used as numbers, not as categories")
     return np.stack([column.astype(np.float32) for column in columns], axis=1)
 

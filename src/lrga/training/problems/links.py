@@ -234,16 +234,13 @@ class LinkProblem(Problem):
         return None
 
     def diagnose(self, batch: Pairs) -> str | None:
-        return self._diagnose(lambda: self.step_loss(batch, 0, 0).value)
+        found = first_non_finite(self.model, lambda: None, {"x of the nodes": self.data.x})
+        return found or super().diagnose(batch)
 
     def diagnose_split(self, split: str) -> str | None:
         pairs = self.data.splits[split].edge.t()
         with in_mode(self.model, training=False):
-            return self._diagnose(lambda: self._score(self.messages.encode(self.model), pairs))
-
-    def _diagnose(self, run: Any) -> str | None:
-        with autocast(self.device, self.options.precision):
-            return first_non_finite(self.model, run, {"x of the nodes": self.data.x})
+            return self.diagnose((pairs, pairs))
 
     def _generator(self, *path: int) -> torch.Generator:
         return stream_generator(self.seed, *path, device=self.device)

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from lrga.tasks.running import Scores
+from lrga.training.callbacks.guard import first_non_finite
 from lrga.training.config import OptimizerConfig
+from lrga.training.evaluate import autocast
 
 if TYPE_CHECKING:
     from lrga.training.capture.engine import Engine
@@ -94,8 +96,13 @@ class Problem(ABC):
         return f"{self.name} cannot be captured"
 
     def diagnose(self, batch: Any) -> str | None:
-        """Where NaN or infinity first appears when the model runs on a batch; ``None`` if nowhere."""
-        return None
+        """The layer in which NaN or infinity first appears in a step on a batch; ``None`` if in none of them."""
+
+        def run() -> None:
+            self.step_loss(batch, 0, 0)
+
+        with autocast(self.device, self.options.precision):
+            return first_non_finite(self.model, run, {})
 
     def diagnose_split(self, split: str) -> str | None:
         """:meth:`diagnose` for the evaluation of a split; also names the batch."""

@@ -116,11 +116,8 @@ def link_protocol(dataset: str | None, model: str = "gcn", *, lrga: bool | None 
         "negatives": negatives, "max_epochs": _EPOCHS[dataset],
     }  # fmt: skip
     if not embedding:
-        plain = 1e-3 if dataset == "ogbl-collab" else _LR[dataset]
-        rate = _LR[dataset] if lrga else plain
-        return options | {
-            "hidden": facts.hidden, "lr": rate, "clip_gradient": 1.0, "predictor_layers": facts.layers,
-        }  # fmt: skip
+        rate = 1e-3 if dataset == "ogbl-collab" and not lrga else _LR[dataset]
+        return options | {"hidden": facts.hidden, "lr": rate, "clip_gradient": 1.0, "predictor_layers": facts.layers}
     walks = _DEEPWALK[dataset] if model == "deepwalk" else {"walk_epochs": 100 if dataset == "ogbl-ddi" else 2}
     width = 256 if model == "mf" else 128
     return options | walks | {"hidden": width, "lr": 0.01, "clip_gradient": None, "predictor_layers": 3}
@@ -159,7 +156,7 @@ def unused_options(config: TrainingConfig, given: Mapping[str, Any]) -> dict[str
             (is_sized, "budget", "width and depth are given"),
             (many, "fanouts", f"neighbour sampling needs a single graph; {dataset} has many"),
             (level != "graph", "readout", f"it applies to graph predictions, not to {level} predictions"),
-            (model.model != "gat", "heads", f"only gat uses it, not {model.model}; LRGA has attention_heads"),
+            (model.model != "gat", "heads", f"only gat uses it, not {model.model}; --attention-heads sets those of LRGA"),
             (model.edge_features and not reads_edges, "edge_features", f"only {readers} use them, not {model.model}"),
             (is_residual, "wiring", "it applies to block=benchmark"),
             (not is_residual, "norm attention_dropout", "it applies to block=residual"),

@@ -177,6 +177,13 @@ class RunFolder:
                 raise CheckpointError(f"the {records} epochs of {checkpoint.path}", got, remedy)
         return checkpoint, problems
 
+    @rank_zero_only(None)
+    def check_new(self) -> None:
+        """Raises an error if there are files of a run whose ``config.json`` is missing: they belong to another run."""
+        if found := [name for name in (*_WRITTEN, "checkpoints") if (self.path / name).exists()]:
+            remedy = "restore config.json, or train in another folder"
+            raise CheckpointError(f"the config.json of the run in {self.path}", f"only {', '.join(found)}", remedy)
+
     def check_files(self) -> None:
         """Raises an error if a file of the run is not a regular file: writing would fail, or go to another place."""
         for name in _WRITTEN:

@@ -110,6 +110,8 @@ class Session:
         self.folder, self.config, device = folder, config, run.data.device
         if folder.holds_a_run:
             self._check_same_run(run, fingerprint, extend)
+        else:
+            folder.check_new()
         torch.manual_seed(config.run.seed)
         stages = run.stages(run.architecture.build().to(device), config)
         checkpointer = FolderCheckpointer(folder, request, config.run.checkpoint_minutes, deadline)

@@ -218,9 +218,7 @@ def train_seeds(
         [1, 1]
     """
     configs = [config.changed(seed=seed) for seed in seeds]
-    if name is None:
-        folders = [new_folder(one, below) for one in configs]
-    else:
-        folders = [Path(below) / name / f"seed{seed}" for seed in seeds]
+    named = None if name is None else Path(below) / name
+    folders = [new_folder(one, below) if named is None else named / f"seed{one.run.seed}" for one in configs]
     outcomes = train_interleaved(configs, folders, data=data, callbacks=callbacks, time_limit=time_limit)
     return SeedResults(tuple(seeds), tuple(folders), tuple(outcomes))
