@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 
 import lrga
 from lrga.data import NeighborSampler, PackedGraphs, from_neighbor_batch
-from lrga.errors import DataError, OptionError
+from lrga.errors import DataError, DTypeError, OptionError
 from lrga.ops.neighbors.reduce import sum_sources, symmetric_factors
 from lrga.tasks import Task
 
@@ -110,6 +110,10 @@ def test_a_graph_without_edges_gives_the_seeds():
 def test_seeds_that_are_no_nodes_or_come_twice_are_refused(seeds):
     with pytest.raises(DataError, match="distinct seed nodes between 0 and 39"):
         NeighborSampler(PackedGraphs.from_data_list([random_data()]), [2]).sample(torch.tensor(seeds).long())
+    with pytest.raises(DTypeError, match="PackedGraphs.from_data_list"):
+        NeighborSampler(random_data(), [2])
+    with pytest.raises(DTypeError, match="mask.nonzero"):
+        NeighborSampler(PackedGraphs.from_data_list([random_data()]), [2]).sample(torch.ones(40, dtype=torch.bool))
 
 
 def test_several_graphs_and_wrong_fanouts_are_refused():

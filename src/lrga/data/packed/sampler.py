@@ -13,7 +13,7 @@ from torch import Tensor
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import Column, PackedGraphs
 from lrga.data.packed.segments import Selection, pointer, take
-from lrga.errors import DataError, OptionError
+from lrga.errors import DataError, DTypeError, OptionError
 
 
 class NeighborSampler:
@@ -39,6 +39,9 @@ class NeighborSampler:
     """
 
     def __init__(self, graph: PackedGraphs, fanouts: Sequence[int]) -> None:
+        if not isinstance(graph, PackedGraphs):
+            remedy = "convert it with PackedGraphs.from_data_list([data])"
+            raise DTypeError("a graph as lrga.data.PackedGraphs", type(graph).__name__, remedy)
         if len(graph) != 1:
             raise DataError("one graph to sample neighbours from", f"{len(graph)} graphs", "train on whole graphs")
         self.graph, self.fanouts = graph, check_fanouts(fanouts)
@@ -75,6 +78,8 @@ class NeighborSampler:
         return self._batch(nodes, edges, source, degree, seeds.numel())
 
     def _checked(self, seeds: Tensor) -> Tensor:
+        if seeds.is_floating_point() or seeds.dtype == torch.bool:
+            raise DTypeError("seeds as node numbers", str(seeds.dtype), "convert a mask with mask.nonzero().squeeze(1)")
         nodes, count = seeds.to(self.graph.device).long(), self.graph.num_nodes
         low, high = (int(value) for value in torch.aminmax(nodes)) if nodes.numel() else (-1, -1)
         if low < 0 or high >= count or torch.unique(nodes).numel() < nodes.numel():

@@ -156,7 +156,7 @@ def unused_options(config: TrainingConfig, given: Mapping[str, Any]) -> dict[str
             (is_sized, "budget", "width and depth are given"),
             (many, "fanouts", f"neighbour sampling needs a single graph; {dataset} has many"),
             (level != "graph", "readout", f"it applies to graph predictions, not to {level} predictions"),
-            (model.model != "gat", "heads", f"only gat uses it, not {model.model}; --attention-heads sets those of LRGA"),
+            (model.model != "gat", "heads", f"only gat uses it, not {model.model}; for LRGA: --attention-heads"),
             (model.edge_features and not reads_edges, "edge_features", f"only {readers} use them, not {model.model}"),
             (is_residual, "wiring", "it applies to block=benchmark"),
             (not is_residual, "norm attention_dropout", "it applies to block=residual"),
