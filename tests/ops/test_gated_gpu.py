@@ -284,20 +284,22 @@ def test_results_are_the_same_every_time():
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.parametrize(("own", "half_nodes"), [(True, True), (False, True), (False, False)])
 @pytest.mark.parametrize(("dtype", "scaled", "residual"), [(torch.bfloat16, True, False), (torch.float16, False, True)])
-def test_autocast_gives_the_types_that_it_gives_the_plain_form(dtype, scaled, residual):
+def test_autocast_gives_the_types_that_it_gives_the_plain_form(monkeypatch, dtype, scaled, residual, own, half_nodes):
+    choose(monkeypatch, own=own)
     layout = graph(6, 30)
     tensors, norm = draw(layout, 4)
     scale = torch.rand(30, 1, device=DEVICE) + 0.2 if scaled else None
     found = []
     for function in (gated_edges_fused, gated_edges_reference):
         leaves = [t.detach().clone().requires_grad_() for t in tensors]
-        own = copy_of(norm)
+        state = copy_of(norm)
         with torch.autocast(DEVICE, dtype):
-            nodes = [t.to(dtype) for t in leaves[3:]]  # as linear layers hand them over
-            mean, new = function(*leaves[:3], *nodes, layout, norm=own, scale=scale, residual=residual)
+            nodes = [t.to(dtype) if half_nodes else t for t in leaves[3:]]  # linear layers hand over half
+            mean, new = function(*leaves[:3], *nodes, layout, norm=state, scale=scale, residual=residual)
         (mean.float().sum() + new.float().square().sum()).backward()
-        found.append([mean, new, *(t.grad for t in leaves), own.weight.grad, own.bias.grad])
+        found.append([mean, new, *(t.grad for t in leaves), state.weight.grad, state.bias.grad])
     assert [t.dtype for t in found[0]] == [t.dtype for t in found[1]]
     # Both round, each in its own places, and what reaches the bias all but cancels in a normalisation.
     assert_all_close(found[0], [t.double() for t in found[1]], 4 * TOLERANCE[dtype])
