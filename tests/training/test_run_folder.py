@@ -13,8 +13,7 @@ from lrga.training.callbacks.base import EpochRecord
 from lrga.training.config import DataConfig, ModelConfig, TrainingConfig
 from lrga.training.problems.architecture import resolve
 from lrga.training.runs.environment import commit, environment
-from lrga.training.runs.folder import RunFolder
-from lrga.training.runs.result import TrainingResult
+from lrga.training.runs.folder import RunFolder, TrainingResult
 from lrga.version import __version__
 
 CONFIG = TrainingConfig(data=DataConfig(name="ZINC"))

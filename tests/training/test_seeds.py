@@ -7,8 +7,7 @@ import lrga.training.runs.seeds as together
 from lrga.errors import OptionError, RankLostError
 from lrga.training import train
 from lrga.training.callbacks.base import Callback
-from lrga.training.runs.folder import RunFolder
-from lrga.training.runs.result import TrainingResult
+from lrga.training.runs.folder import RunFolder, TrainingResult
 from lrga.training.runs.run import Interrupted
 from lrga.training.runs.seeds import train_interleaved, train_seeds
 

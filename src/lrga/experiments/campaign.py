@@ -24,8 +24,7 @@ from lrga.training.callbacks.base import Callback
 from lrga.training.config import SECTION_OF, DataConfig, TrainingConfig
 from lrga.training.determinism import choose_device
 from lrga.training.problems.data import Given, load_source
-from lrga.training.runs.folder import RunFolder
-from lrga.training.runs.result import TrainingResult
+from lrga.training.runs.folder import RunFolder, TrainingResult
 from lrga.training.runs.run import Interrupted
 from lrga.training.runs.seeds import train_interleaved, worth_interleaving
 

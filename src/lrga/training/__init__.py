@@ -7,7 +7,7 @@ from lrga.training.problems.graphs import GraphProblem
 from lrga.training.problems.links import LinkProblem
 from lrga.training.problems.problem import Problem, StepLoss
 from lrga.training.problems.walks import WalkProblem
-from lrga.training.runs.result import TrainingResult
+from lrga.training.runs.folder import TrainingResult
 from lrga.training.runs.run import Interrupted, continue_run, load_run, new_folder, train
 from lrga.training.trainer import Trainer
 

@@ -95,11 +95,7 @@ class Plan:
     recipe: dict[str, Any]  # version of the recipe and all options: they determine the contents
     folder: Path  # folder of the finished set
     raw: Path  # folder of downloads
-
-    @property
-    def work(self) -> Path:
-        """Folder for the parts of an unfinished build."""
-        return self.folder / "parts"
+    work: Path  # folder for the parts of an unfinished build
 
     def report(self, source: str | Path | None = None) -> dict[str, Any]:
         """What is built, or what a build (from ``source`` if given) would do, as JSON values."""
@@ -157,7 +153,8 @@ def plan_dataset(name: str, root: str | Path | None = None, **options: Any) -> P
     chosen = [f"{key}-{_text(value)}" for key, value in checked.items() if value != defaults[key]]
     base = data_root(root) / spec.name
     recipe = {"version": spec.recipe_version, "options": checked}
-    return Plan(spec, recipe, base / ("_".join(chosen) or DEFAULT_VARIANT), base / RAW_FOLDER)
+    folder = base / ("_".join(chosen) or DEFAULT_VARIANT)
+    return Plan(spec, recipe, folder, base / RAW_FOLDER, folder / "parts")
 
 
 def build_dataset(

@@ -27,8 +27,7 @@ from lrga.training.parallel import broadcast, on_all_ranks
 from lrga.training.problems.data import Given, RunData, load_run_data
 from lrga.training.runs.checkpoint import FolderCheckpointer, damage_explained, restore
 from lrga.training.runs.environment import environment
-from lrga.training.runs.folder import RunFolder
-from lrga.training.runs.result import FINISHED, TrainingResult
+from lrga.training.runs.folder import FINISHED, RunFolder, TrainingResult
 from lrga.training.runs.trust import data_from_file
 from lrga.training.trainer import Trainer
 

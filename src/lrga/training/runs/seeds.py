@@ -20,8 +20,7 @@ from lrga.training.callbacks.base import Callback
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import OwnRandomness, choose_device, deterministic, forked_devices
 from lrga.training.problems.data import Given, load_run_data
-from lrga.training.runs.folder import RunFolder
-from lrga.training.runs.result import TrainingResult
+from lrga.training.runs.folder import RunFolder, TrainingResult
 from lrga.training.runs.run import Interrupted, Session, StopRequest, deadline_after, finished_result, new_folder, train
 
 STEPS_PER_TURN = 8
