@@ -97,12 +97,8 @@ class Problem(ABC):
 
     def diagnose(self, batch: Any) -> str | None:
         """The layer in which NaN or infinity first appears in a step on a batch; ``None`` if in none of them."""
-
-        def run() -> None:
-            self.step_loss(batch, 0, 0)
-
         with autocast(self.device, self.options.precision):
-            return first_non_finite(self.model, run, {})
+            return first_non_finite(self.model, lambda: self.step_loss(batch, 0, 0), {})
 
     def diagnose_split(self, split: str) -> str | None:
         """:meth:`diagnose` for the evaluation of a split; also names the batch."""
