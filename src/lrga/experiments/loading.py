@@ -253,7 +253,7 @@ def grouped_rows(runs: Iterable[Run], reference: Reference | None = None) -> lis
     """One row per configuration (all its seeds), sorted by data set, budget and network.
 
     Labels are the data set and the network with its budget. Rows that share these labels also show the options that
-    differ.
+    differ, except the only one of them that follows the protocol of its published number.
     """
     groups: dict[str, list[Run]] = {}
     for run in runs:
@@ -294,14 +294,14 @@ def network_labels(configs: Sequence[TrainingConfig], *ignored: str) -> list[str
     for (dataset, model, budget), values in zip(names, options, strict=True):
         group = alike[dataset, model, budget]
         differing = [key for key in values if any(other.get(key) != values[key] for other in group)]
-        told = ", ".join(filter(None, (f"{_word(key)} {value_text(values[key])}".strip() for key in differing)))
+        told = ", ".join(f"{_word(key)} {text}" for key in differing if (text := value_text(values[key])))
         labels.append(f"{model} {budget}".strip() + (f" ({told})" if told else ""))
     return labels
 
 
 def _word(option: str) -> str:
     name = option.partition(".")[2]
-    return {"rank": "κ", "options": "", "max_epochs": "epochs"}.get(name, name.replace("_", " "))
+    return {"rank": "κ", "options": "data", "max_epochs": "epochs"}.get(name, name.replace("_", " "))
 
 
 def rank_series(rows: Sequence[Row]) -> list[tuple[str, list[tuple[int, Row]]]]:
