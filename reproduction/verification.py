@@ -178,8 +178,9 @@ def _both(record: RunRecord, again: RunRecord, *, beginning: bool) -> str | None
     """A number of both runs: the test, or for a part of the epochs, the training loss of the last common epoch."""
     if not beginning:
         assert record.metric is not None
-        kind = f".{METRICS[record.metric].decimals + 1}f"
-        numbers = f"test {record.metric} {record.test or 0.0:{kind}} in the record, {again.test or 0.0:{kind}} now"
+        metric = METRICS[record.metric]
+        kind = f".{metric.decimals + 1}f"
+        numbers = f"test {metric.name} {record.test or 0.0:{kind}} in the record, {again.test or 0.0:{kind}} now"
         return f"{numbers}; {record.epochs} and {again.epochs} epochs."
     shared, losses, now = _shared(record, again), record.curve.get("train_loss"), again.curve.get("train_loss")
     if not shared or losses is None or now is None:

@@ -99,7 +99,7 @@ def test_a_wide_column_and_those_right_of_it_are_printed_below_their_row():
     sheet = Sheet(
         title="A title",
         columns=(("cell", False), ("n", True), ("reason", False), ("closest", False)),
-        rows=(("GCN", "1", "word " * 12 + "end", "none"), ("GAT", "2", "word " * 12 + "end", "x" * 20)),
+        rows=(("GCN", "1", "word " * 12 + "end", "none"), ("GAT", "2", "text " * 12 + "end", "x" * 20)),
     )
     file = StringIO()
     Console(file=file, width=60).print(sheet)
@@ -109,3 +109,9 @@ def test_a_wide_column_and_those_right_of_it_are_printed_below_their_row():
     assert lines[4].startswith("reason: word word")
     assert lines[5].endswith("end")
     assert lines[6].split() == ["GAT", "2", "x" * 20]
+
+
+def test_a_wide_value_that_all_rows_share_is_printed_once():
+    lines = lines_at(60, [("/long/path" * 8, "GCN", "100K", "1", "2"), ("/long/path" * 8, "GAT", "100K", "3", "4")])
+    assert "".join(lines).count("/long/path" * 3) == 2  # folded once
+    assert lines[-2].startswith("GCN")

@@ -127,7 +127,7 @@ def run(context: typer.Context, experiment: Experiment, given: dict[str, Any]) -
 
     Examples:
     [bold]lrga reproduce run table1 --dataset ZINC --model gatedgcn --budget 100k[/]
-    [bold]lrga reproduce run table2 --dataset ogbl-ddi --seeds 0 1 2 3 4 --source ~/ogbl_ddi[/]
+    [bold]lrga reproduce run table2 --dataset ogbl-ddi --seeds 0 1 2 --source ~/ogbl_ddi[/]
     [bold]lrga reproduce run rank --dry-run[/]
     [bold]lrga reproduce run table1 --shard 2/8[/]
     [bold]lrga reproduce run my_campaign.toml --dataset Cora --published my_numbers.toml[/]

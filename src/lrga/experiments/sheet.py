@@ -99,8 +99,8 @@ class Sheet(Tabular):
 
     If the columns together are wider than the terminal, columns are removed until the others fit: first those wider
     than two thirds of the terminal, then the one whose entries change least often from row to row; columns whose
-    headings are in ``results`` last. A removed column is printed above the rows that share its value; a wide one, and
-    those right of it, below each row.
+    headings are in ``results`` last. A removed column is printed above the rows that share its value; a wide one with
+    several values, and those right of it, below each row.
 
     Attributes:
         title: Title above the table.
@@ -159,7 +159,8 @@ class Sheet(Tabular):
         late = [number for number, heading in enumerate(headings) if heading in self.results]
         above = columns_above(widths, entries, options.max_width, late=late)
         kept = [number for number in range(len(widths)) if number not in above]
-        wide = min((number for number in above if _is_wide(widths[number], options.max_width)), default=len(widths))
+        texts = (n for n in above if _is_wide(widths[n], options.max_width) and len(set(entries[n])) > 1)
+        wide = min(texts, default=len(widths))
         above, below = [n for n in above if n < wide], [n for n in above if n >= wide]
         widths = [min(width, options.max_width) for width in widths]
         if self.title:
