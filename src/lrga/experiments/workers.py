@@ -52,7 +52,7 @@ def run_side_by_side(
         Interrupted: After Ctrl-C; every process has written a checkpoint.
         RankLostError: A process died.
     """
-    check_count("parallel", processes, minimum=1)
+    check_count("number of processes", processes, minimum=1)
     began, deadline = time.strftime(CLOCK), None if time_limit is None else time.time() + 60 * time_limit
     Campaign(cells, folder, time_limit=time_limit).prepare()  # errors of data or device concern all runs
     if deadline is not None and time.time() >= deadline:
