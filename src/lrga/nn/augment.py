@@ -258,9 +258,10 @@ class AugmentedConv(LRGAConv):
         super()._check_input(x)
 
     _remedies = (
-        "pass a PyG Batch or batch=data.batch (batch=None for one graph) to the model; or, if its forward has no "
-        "argument named `batch`, call the model, for example model.encode(…), inside "
-        "`with lrga.batch_context(data.batch):`; or augment it with single_graph=True if it always sees one graph"
+        "pass a PyG Batch or batch=data.batch (batch=None for one graph) to the model; if it is wrapped, for example "
+        "in DistributedDataParallel, call lrga.provide_batch(wrapper) once; if its forward has no argument named "
+        "`batch`, call the model, for example model.encode(…), inside `with lrga.batch_context(data.batch):`; or "
+        "augment it with single_graph=True if it always sees one graph"
     )
 
     def _remedy_for_pairs(self) -> str:

@@ -220,7 +220,7 @@ def skip_reason(sizes: Sequence[int], method: str) -> str | None:
         >>> skip_reason([3, 4], "authors' arithmetic")
         'supports one graph only'
         >>> skip_reason([50_000], "MultiheadAttention")
-        '2.5e+09 scores'
+        'too large: 2.5e+09 scores'
     """
     if method == "authors' arithmetic" and len(sizes) > 1:
         return "supports one graph only"

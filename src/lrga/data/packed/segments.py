@@ -48,7 +48,9 @@ def repeat(values: Tensor, counts: Tensor, total: int) -> Tensor:
 
 def numbers_repeated(counts: Tensor, total: int) -> Tensor:
     """The segment of each row, [total] int64: 0 repeated ``counts[0]`` times, 1 ``counts[1]`` times, …"""
-    return repeat(torch.arange(counts.numel(), device=counts.device), counts, total)
+    if not counts.is_cpu:
+        return torch.repeat_interleave(counts.long(), output_size=total)
+    return repeat(torch.arange(counts.numel()), counts, total)
 
 
 def pointer(counts: Tensor) -> Tensor:
