@@ -135,9 +135,9 @@ def cell(row: dict[str, Any]) -> str:
 
 def best(rows: list[dict[str, Any]]) -> str:
     """One row per data set with finished runs: published numbers, then ours without and with LRGA."""
-    names = ("data set", "network", "paper's best", "best published", "without LRGA", "with LRGA", "parameters",
-             "epochs", "minutes")  # fmt: skip
-    lines = [f"| {' | '.join(names)} |", f"|---|---|{'---:|' * 7}"]
+    names = ("data set", "network", "paper's best", "best published", "without LRGA", "with LRGA", "LRGA",
+             "parameters", "epochs", "minutes")  # fmt: skip
+    lines = [f"| {' | '.join(names)} |", f"|---|---|{'---:|' * 4}---|{'---:|' * 3}"]
     waiting = []
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         plain, augmented = sorted((row for row in rows if row["dataset"] == dataset), key=lambda row: row["lrga"])
@@ -151,7 +151,7 @@ def best(rows: list[dict[str, Any]]) -> str:
             f"| {dataset}, {plain['metric']} | {plain['model']} "
             f"| {'–' if published is None else format(published['mean'], f'.{digits}f')} "
             f"| {'–' if value is None else f'{value:.{digits}f} ({source})'}{'' if seen else ' †'} "
-            f"| {' | '.join(_spread(row, digits) for row in (plain, augmented))} "
+            f"| {' | '.join(_spread(row, digits) for row in (plain, augmented))} | {_verdict(augmented, digits)} "
             f"| {' | '.join(_both(plain, augmented, key) for key in ('parameters', 'epochs', 'seconds'))} |"
         )
     if waiting:
@@ -164,6 +164,14 @@ def _spread(row: dict[str, Any], digits: int) -> str:
         return "not run yet"
     spread = "" if row["std"] is None else f" ± {row['std']:.{digits}f} (n = {row['n']})"
     return f"{row['mean']:.{digits}f}{spread}"
+
+
+def _verdict(augmented: dict[str, Any], digits: int) -> str:
+    """What LRGA changes, by the paired difference over seeds; for one seed the difference itself."""
+    found = augmented["lrga_difference"]
+    if found is None:
+        return "–"
+    return f"{found['mean']:+.{digits}f}, one seed" if found["n"] == 1 else str(found["verdict"])
 
 
 def _both(plain: dict[str, Any], augmented: dict[str, Any], key: str) -> str:

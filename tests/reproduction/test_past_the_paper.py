@@ -34,12 +34,15 @@ def test_the_table_sets_networks_beside_the_best_published_ones():
     cell = {"dataset": "ZINC", "metric": "MAE", "published": {"mean": 0.249}, "std": None, "n": 1, "epochs": 400}
     plain = cell | {"model": "GINE", "lrga": False, "mean": 0.08, "parameters": 491_550, "seconds": 300}
     augmented = cell | {"model": "GINE", "lrga": True, "mean": 0.07, "parameters": 494_364, "seconds": 360}
+    plain["lrga_difference"], augmented["lrga_difference"] = None, {"n": 1, "mean": -0.01, "verdict": "one pair"}
     several = augmented | {"dataset": "Cora", "mean": 82.0, "std": 0.5, "n": 3, "published": None}
+    several["lrga_difference"] = {"n": 3, "mean": 0.2, "verdict": "no clear difference"}
     unfinished = {"dataset": "PATTERN", "lrga": True, "mean": None}
     rows = [augmented, plain, several, plain | {"dataset": "Cora", "mean": None, "parameters": None, "seconds": None}]
     lines = make_pages.best([*rows, unfinished, unfinished | {"lrga": False}]).splitlines()
     assert lines[2] == (
-        "| ZINC, MAE | GINE | 0.249 | 0.047 (GRASS) | 0.080 | 0.070 | 491,550 / 494,364 | 400 | 5.0 / 6.0 |"
+        "| ZINC, MAE | GINE | 0.249 | 0.047 (GRASS) | 0.080 | 0.070 | -0.010, one seed "
+        "| 491,550 / 494,364 | 400 | 5.0 / 6.0 |"
     )
-    assert "| not run yet | 82.00 ± 0.50 (n = 3) |" in lines[3]
+    assert "| not run yet | 82.00 ± 0.50 (n = 3) | no clear difference |" in lines[3]
     assert lines[-1] == "Not run yet: PATTERN."
