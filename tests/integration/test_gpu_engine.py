@@ -245,7 +245,7 @@ def test_a_loss_that_is_not_finite_names_batch_and_layer():
 @pytest.mark.parametrize(
     ("wrap", "reason"),
     [
-        (lambda model: _with_norm(model), "takes statistics over padding"),
+        (lambda model: _with_norm(model), "computes statistics that include padding"),
         (lambda model: _Reading(model), "cannot be captured"),
     ],
 )

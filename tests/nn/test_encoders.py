@@ -3,7 +3,7 @@ import torch
 
 from lrga.errors import DataError, DTypeError, OptionError, ShapeError
 from lrga.models.gnn import GNN
-from lrga.nn.encoders import CategoriesEncoder, CategoryEncoder, LinearEncoder
+from lrga.nn.encoders import CategoriesEncoder, CategoryEncoder, LinearEncoder, _LookUp, look_up
 
 
 def test_categories_are_embedded_with_or_without_a_second_axis():
@@ -41,6 +41,34 @@ def test_a_network_reads_categories_of_atoms_and_bonds():
     out = model(x, edge_index, bonds)
     assert not torch.equal(model(x, edge_index, bonds.flip(0)), out)
     assert model(x, edge_index).shape == (1, 1)
+
+
+def test_the_gradient_of_a_look_up_is_that_of_an_embedding():
+    index, weight = torch.tensor([2, 0, 2, 2, 3]), torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    upstream = torch.randn(5, 3, dtype=torch.float64)
+    rows = _LookUp.apply(index, weight)
+    usual = torch.nn.functional.embedding(index, weight)
+    assert torch.equal(rows, usual)
+    ours, theirs = (torch.autograd.grad(result, weight, upstream)[0] for result in (rows, usual))
+    torch.testing.assert_close(ours, theirs)
+    assert torch.autograd.gradgradcheck(lambda w: _LookUp.apply(index, w), weight)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("categories", [3, 256, 300])
+def test_a_look_up_on_a_gpu_has_the_gradient_of_the_cpu(categories):
+    table, index = torch.nn.Embedding(categories, 40), torch.randint(categories, (5000,))
+    upstream = torch.randn(5000, 40)
+    (usual,) = torch.autograd.grad(table(index), table.weight, upstream)
+    table.cuda()
+    for _ in range(2):
+        rows = look_up(table, index.cuda())
+        assert ("LookUp" in type(rows.grad_fn).__name__) == (categories <= 256)
+        (ours,) = torch.autograd.grad(rows, table.weight, upstream.cuda())
+        torch.testing.assert_close(ours.cpu(), usual, rtol=1e-4, atol=1e-4)
+    for other in (torch.nn.Embedding(3, 4, padding_idx=0), torch.nn.Embedding(3, 4, max_norm=1.0)):
+        rows = look_up(other.cuda(), torch.zeros(5000, dtype=torch.int64, device="cuda"))
+        assert "LookUp" not in type(rows.grad_fn).__name__
 
 
 def test_real_features_are_mapped_linearly():
