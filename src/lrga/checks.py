@@ -12,7 +12,15 @@ from types import TracebackType
 import torch
 from torch import Tensor
 
-from lrga.errors import BatchError, DeviceError, DTypeError, NonFiniteError, OptionError, ShapeError
+from lrga.errors import (
+    BatchError,
+    DeviceError,
+    DTypeError,
+    NonFiniteError,
+    OptionError,
+    ShapeError,
+    UnsupportedError,
+)
 
 MAX_IDS, MAX_IDS_PER_NODE = 1 << 20, 16  # limit of graph ids without num_graphs: the larger of the two
 
@@ -172,6 +180,51 @@ def check_offsets(offsets: Tensor, num_nodes: int) -> None:
     if first != 0 or last != num_nodes or falls:
         got = "decreasing offsets" if falls else f"{first} and {last}"
         raise BatchError(f"cu_seqlens that increase from 0 to {num_nodes}, the number of rows of u", got, remedy)
+
+
+def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
+    """Raises an error unless ``edge_index`` holds integer node ids below ``num_nodes``, ``[2, E]``."""
+    check_count("num_nodes", num_nodes)
+    if not isinstance(edge_index, Tensor):
+        raise DTypeError(
+            "edge_index to be a tensor of shape [2, E]",
+            type(edge_index).__name__,
+            "pass data.edge_index, or torch.tensor([sources, targets])",
+        )
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ShapeError(
+            "edge_index of shape [2, E] with the sources in row 0 and the targets in row 1",
+            f"shape {list(edge_index.shape)}",
+            "transpose a list of pairs with edge_index.t()" if edge_index.shape[-1:] == (2,) else "stack two rows",
+        )
+    if edge_index.dtype not in (torch.int64, torch.int32):
+        raise DTypeError("node numbers of type int64 in edge_index", str(edge_index.dtype), "call edge_index.long()")
+    if edge_index.size(1) == 0 or not may_read_values(edge_index):
+        return
+    low, high = int(edge_index.min()), int(edge_index.max())
+    if low < 0 or high >= num_nodes:
+        raise ShapeError(
+            f"node numbers between 0 and {num_nodes - 1} in edge_index, because x has {num_nodes} nodes",
+            f"node {low if low < 0 else high}",
+            "give x one row for each node in edge_index, or remove the edges of missing nodes",
+        )
+
+
+def check_not_partitioned(edges: object) -> None:
+    """Raises an error for the edges of one rank's part of a graph; their sources may exceed the rows of x."""
+    if getattr(edges, "is_partitioned", False):
+        raise UnsupportedError(
+            "edges between the nodes of x",
+            "the edges of a partitioned graph (part.edges), whose sources may be nodes of other ranks",
+            "convert the model with lrga.distributed.partition_model(model, part)",
+        )
+
+
+def check_partitioned(edges: object) -> None:
+    """Raises an error unless ``edges`` are those of one rank's part of a graph."""
+    if not getattr(edges, "is_partitioned", False):
+        got = type(edges).__name__
+        raise DTypeError("the edges of this rank's part, part.edges", got, "call the model with x and part.edges")
 
 
 def count_graphs(batch: Tensor) -> int:

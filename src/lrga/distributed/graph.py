@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from lrga.checks import check_choice
+from lrga.checks import check_choice, check_edge_index
 from lrga.distributed.collectives import (
     Group,
     all_reduce_sum,
@@ -27,7 +27,7 @@ from lrga.distributed.collectives import (
 )
 from lrga.distributed.partition import Partition
 from lrga.errors import ShapeError
-from lrga.ops.neighbors.edges import EdgeLayout, check_edge_index
+from lrga.ops.neighbors.edges import EdgeLayout
 
 
 @dataclass(frozen=True, eq=False)

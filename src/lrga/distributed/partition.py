@@ -10,9 +10,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from lrga.checks import check_count
+from lrga.checks import check_count, check_edge_index
 from lrga.errors import DTypeError, MissingDependencyError, OptionError, ShapeError
-from lrga.ops.neighbors.edges import check_edge_index
 
 
 @dataclass(frozen=True, eq=False)

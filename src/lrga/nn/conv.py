@@ -10,7 +10,14 @@ from torch_geometric.nn import BatchNorm
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver, normalization_resolver
 
-from lrga.checks import check_count, check_features, check_same_device, check_same_dtype, stop_tracing
+from lrga.checks import (
+    check_count,
+    check_features,
+    check_not_partitioned,
+    check_same_device,
+    check_same_dtype,
+    stop_tracing,
+)
 from lrga.errors import BatchContextError, DTypeError, OptionError, ShapeError, UnsupportedError
 from lrga.nn import context
 from lrga.nn.attention import LowRankGlobalAttention
@@ -19,7 +26,6 @@ from lrga.nn.layers.lrga import PARTS, lrga_update
 from lrga.nn.linear import weight_of
 from lrga.nn.probe import input_width, output_width
 from lrga.ops.attention.segments import Segments
-from lrga.ops.neighbors.edges import check_not_partitioned
 
 
 class _FromContext:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 
-from lrga.checks import check_dense
+from lrga.checks import check_dense, check_not_partitioned, check_partitioned
 from lrga.errors import DTypeError, ShapeError
 from lrga.ops.attention.segments import Segments
-from lrga.ops.neighbors.edges import EdgeLayout, check_edges_fit, check_not_partitioned, check_partitioned
+from lrga.ops.neighbors.edges import EdgeLayout, check_edges_fit
 from lrga.ops.neighbors.reduce import Edges, endpoints, sum_edges_reference
 
 SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)

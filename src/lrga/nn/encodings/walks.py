@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lrga.checks import check_batch, check_count
+from lrga.checks import check_batch, check_count, check_edge_index
 from lrga.errors import BatchError
-from lrga.ops.neighbors.edges import EdgeLayout, check_edge_index
+from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.ops.neighbors.reduce import sum_sources
 
 MAX_DENSE_NODES = 2048  # larger graphs are processed from blocks of start nodes instead of as matrices

@@ -18,10 +18,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, ResGatedGraphConv, SAGEConv
 
+from lrga.checks import check_not_partitioned, check_partitioned
 from lrga.errors import UnsupportedError
 from lrga.nn.linear import apply_linear, is_plain
 from lrga.ops.gat.definition import attention_sum, node_scores
-from lrga.ops.neighbors.edges import EdgeLayout, check_not_partitioned, check_partitioned
+from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.ops.neighbors.reduce import Edges, endpoints, is_half, mean_sources, sum_edges, sum_sources
 
 

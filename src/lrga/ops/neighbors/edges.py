@@ -13,11 +13,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from lrga.checks import check_count, may_read_values
-from lrga.errors import DeviceError, DTypeError, ShapeError, UnsupportedError
+from lrga.checks import check_edge_index
+from lrga.errors import DeviceError, ShapeError
 from lrga.ops.cached import Cacheable, cached, outside_inference
 
-INTEGERS = (torch.int64, torch.int32)
 # Some megabytes of features: they fit the cache, with few chunks, because each chunk wakes the threads again.
 EDGES_OF_A_CHUNK = 1 << 15
 
@@ -213,51 +212,6 @@ class EdgeLayout(Cacheable):
 def run_starts(sorted_ids: Tensor, num_nodes: int) -> Tensor:
     """Start of each node's entries in ``sorted_ids`` ``[E]``, followed by the end: ``[N + 1]``."""
     return torch.searchsorted(sorted_ids, torch.arange(num_nodes + 1, device=sorted_ids.device))
-
-
-def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
-    """Raises an error unless ``edge_index`` holds integer node ids below ``num_nodes``, ``[2, E]``."""
-    check_count("num_nodes", num_nodes)
-    if not isinstance(edge_index, Tensor):
-        raise DTypeError(
-            "edge_index to be a tensor of shape [2, E]",
-            type(edge_index).__name__,
-            "pass data.edge_index, or torch.tensor([sources, targets])",
-        )
-    if edge_index.dim() != 2 or edge_index.size(0) != 2:
-        raise ShapeError(
-            "edge_index of shape [2, E] with the sources in row 0 and the targets in row 1",
-            f"shape {list(edge_index.shape)}",
-            "transpose a list of pairs with edge_index.t()" if edge_index.shape[-1:] == (2,) else "stack two rows",
-        )
-    if edge_index.dtype not in INTEGERS:
-        raise DTypeError("node numbers of type int64 in edge_index", str(edge_index.dtype), "call edge_index.long()")
-    if edge_index.size(1) == 0 or not may_read_values(edge_index):
-        return
-    low, high = int(edge_index.min()), int(edge_index.max())
-    if low < 0 or high >= num_nodes:
-        raise ShapeError(
-            f"node numbers between 0 and {num_nodes - 1} in edge_index, because x has {num_nodes} nodes",
-            f"node {low if low < 0 else high}",
-            "give x one row for each node in edge_index, or remove the edges of missing nodes",
-        )
-
-
-def check_not_partitioned(edges: object) -> None:
-    """Raises an error for the edges of one rank's part of a graph; their sources may exceed the rows of x."""
-    if getattr(edges, "is_partitioned", False):
-        raise UnsupportedError(
-            "edges between the nodes of x",
-            "the edges of a partitioned graph (part.edges), whose sources may be nodes of other ranks",
-            "convert the model with lrga.distributed.partition_model(model, part)",
-        )
-
-
-def check_partitioned(edges: object) -> None:
-    """Raises an error unless ``edges`` are those of one rank's part of a graph."""
-    if not getattr(edges, "is_partitioned", False):
-        got = type(edges).__name__
-        raise DTypeError("the edges of this rank's part, part.edges", got, "call the model with x and part.edges")
 
 
 def check_edges_fit(edges: "EdgeLayout | Tensor", num_nodes: int, device: torch.device) -> None:
