@@ -96,8 +96,12 @@ def attend_gradient_op(
     grad_x, grad_source = torch.empty_like(x), torch.empty_like(by_source)
     if not x.numel():
         return grad_x, grad_source.zero_(), torch.zeros_like(by_target)
-    sizes = _sizes(heads, depth)
-    delta = (grad.float() * y.float()).sum(-1)  # [T, H]
+    sizes, of_rows, delta = _sizes(heads, depth), _score_sizes(heads, depth), torch.empty_like(log_total)
+    launch(
+        kernels.dot_rows,
+        (triton.cdiv(delta.size(0), of_rows["ROWS"]), triton.cdiv(heads, of_rows["GROUP"])),
+        grad, y, delta, delta.size(0), **of_rows,
+    )  # fmt: skip
     grad_scores = torch.empty(target.size(0), heads, device=x.device)
     launch(
         kernels._attend_gradient_rows, (num_rows, triton.cdiv(heads, sizes["GROUP"])),

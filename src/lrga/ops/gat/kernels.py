@@ -84,6 +84,21 @@ def _attend_rows(
 
 
 @triton.jit
+def dot_rows(
+    x, y, result, num_rows, DEPTH: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The dot products of the rows of x and y for a group of heads of ``ROWS`` nodes."""
+    head, is_head, place, inside = heads_of_program(GROUP, BLOCK, DEPTH, HEADS)
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    real = row < num_rows
+    left = rows_of_nodes(x, row, place, real, inside, HEADS * DEPTH)
+    right = rows_of_nodes(y, row, place, real, inside, HEADS * DEPTH)
+    where, counted = row[:, None] * HEADS + head[None, :], real[:, None] & is_head[None, :]
+    tl.store(result + where, tl.sum(left * right, 2), mask=counted)
+
+
+@triton.jit
 def _attend_gradient_rows(
     x, grad, by_source, by_target, log_total, delta, target, order, ptr, grad_x, grad_source, grad_scores, slope,
     DEPTH: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
