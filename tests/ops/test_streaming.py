@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("poisoned", "without_tf32")
 def small_blocks(monkeypatch):
     """In the interpreter, blocks and chunks are small so that there are several."""
     if DEVICE == "cpu":
-        for name in ("REDUCE_GRADIENT", "GRADIENT", "APPLY"):
+        for name in ("REDUCE_GRADIENT", "REDUCE_RESIDENT", "GRADIENT", "APPLY"):
             monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32})
         for name in ("REDUCE", "PROJECT"):
             monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32, "BD": 16})
@@ -150,9 +150,28 @@ def test_options_of_wide_maps_hold_fewer_rows_in_more_warps(rank, rows, warps):
     assert (fitting["BM"], fitting["num_warps"]) == (rows, warps)
 
 
-def test_smaller_tiles_give_the_same(monkeypatch):
-    monkeypatch.setattr(streaming, "shared_memory", lambda _: 101_376)
-    check(130, 9, 5, 1, dtype=torch.float16, tolerance=2e-2)
+@pytest.mark.parametrize("memory", [101_376, 232_448])
+@pytest.mark.parametrize("channels", [9, 300])
+def test_weights_that_stay_in_shared_memory_and_weights_read_for_each_tile_give_the_same(monkeypatch, memory, channels):
+    monkeypatch.setattr(streaming, "shared_memory", lambda _: memory)
+    check(130, channels, 5, 1, dtype=torch.float16, tolerance=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("memory", "channels", "rank", "dtype", "columns"),
+    [
+        (232_448, 256, 50, torch.bfloat16, 256),
+        (166_912, 256, 50, torch.bfloat16, 64),
+        (232_448, 257, 50, torch.bfloat16, 64),
+        (232_448, 100, 50, torch.bfloat16, 128),
+        (232_448, 256, 65, torch.bfloat16, 64),
+        (232_448, 64, 30, torch.float32, 32),  # without TF32, every factor takes twice the memory
+    ],
+)
+def test_the_weight_stays_in_shared_memory_if_it_fits(monkeypatch, memory, channels, rank, dtype, columns):
+    monkeypatch.undo()  # the usual sizes of blocks
+    monkeypatch.setattr(streaming, "shared_memory", lambda _: memory)
+    assert streaming._reduce_options(torch.zeros(1, channels), rank, dtype)["BD"] == columns
 
 
 @pytest.mark.gpu

@@ -31,14 +31,18 @@ from lrga.ops.attention import streaming_kernels as kernels
 BUFFER_BYTES = 56 << 20
 MIN_ROWS = 1024  # minimum rows of a chunk
 PROGRAMS = 4  # in Triton's interpreter; on a GPU, per multiprocessor:
-PER_PROCESSOR = {"reduce_rows": 1, "reduce_gradient_maps": 2, "project_rows": 2, "gradient_maps": 2}
-REDUCE: dict[str, Any] = {"BM": 128, "num_warps": 8, "num_stages": 3}
-APPLY: dict[str, Any] = {"BM": 128, "num_warps": 8, "num_stages": 1}
+PER_PROCESSOR = {
+    "reduce_rows": 1, "apply_rows": 4, "reduce_gradient_maps": 2, "project_rows": 2, "gradient_maps": 2,
+}  # fmt: skip
+REDUCE: dict[str, Any] = {"BM": 128, "num_warps": 8, "num_stages": 3, "STAGES": 1}
+REDUCE_RESIDENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "STAGES": 2}
+APPLY: dict[str, Any] = {"BM": 64, "num_warps": 4, "STAGES": 2}
 REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 3, "num_warps": 4}
 PROJECT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 3}
 GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 2, "num_warps": 4}
 SMALLER_REDUCE = {"BM": 64, "num_warps": 4, "num_stages": 2}  # if a program has less shared memory than
 MIN_REDUCE_MEMORY = 196_608  # bytes
+SCRATCH = 28_672  # bytes of shared memory for other values, at most
 WIDE = {"num_warps": 8, "num_stages": 2, "STAGES": 2}  # for ranks above 64, with blocks of at most 64 rows
 
 
@@ -62,19 +66,17 @@ def streaming_forward(
     programs, shape = _programs(x.device, "reduce_rows", heads), _shape(heads, rank, dtype)
     parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
-    options = {"BD": 128 // dtype.itemsize, **REDUCE}
-    if shared_memory(x.device) < MIN_REDUCE_MEMORY:
-        options |= SMALLER_REDUCE
     launch(
         kernels.reduce_rows, (programs, heads),
         x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=compute_type(dtype),
-        **shape, **_fitting(options, rank),
+        **shape, **_reduce_options(x, rank, dtype),
     )  # fmt: skip
     totals = parts.sum(1)
-    options = _fitting(APPLY, rank)
+    half = dtype == torch.float16  # cannot represent S / η
     launch(
-        kernels.apply_rows, (-(-n // options["BM"]), heads),
-        out, totals, n, eps, HALF=dtype == torch.float16, **shape, **options,
+        kernels.apply_rows, (_programs(x.device, "apply_rows", heads), heads),
+        out, totals, n, eps, HALF=half, COMPUTE=compute_type(torch.float32 if half else dtype), **shape,
+        **_fitting(APPLY, rank),
     )  # fmt: skip
     return out, totals
 
@@ -300,6 +302,16 @@ def _fitting(options: dict[str, Any], rank: int) -> dict[str, Any]:
     if rank <= 64:
         return options
     return {**options, "BM": min(options["BM"], 64), **{name: value for name, value in WIDE.items() if name in options}}
+
+
+def _reduce_options(x: Tensor, rank: int, dtype: torch.dtype) -> dict[str, Any]:
+    """The options of ``reduce_rows``: the weight stays in shared memory if two blocks of x fit beside it."""
+    memory, width = shared_memory(x.device), block(x.size(1))
+    rows = 4 * block(rank) + 2 * REDUCE_RESIDENT["BM"]
+    if _precision(dtype) == "tf32" and rank <= 64 and rows * width * dtype.itemsize + SCRATCH <= memory:
+        return {"BD": width, **REDUCE_RESIDENT}
+    smaller = SMALLER_REDUCE if memory < MIN_REDUCE_MEMORY else {}
+    return _fitting({"BD": 128 // dtype.itemsize, **REDUCE, **smaller}, rank)
 
 
 def _padded(rank: int) -> int:

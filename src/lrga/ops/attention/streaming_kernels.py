@@ -71,26 +71,36 @@ def _activated(product, bias, inside, B: tl.constexpr):
 def reduce_rows(
     x, weight, bias, out, parts, num_rows,
     D: tl.constexpr, H: tl.constexpr, K: tl.constexpr, B: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
-    BM: tl.constexpr, BD: tl.constexpr,
+    BM: tl.constexpr, BD: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Writes U and m4 into ``out`` ``[R, H, 2, K]``; VᵀZ and the sums of U and V into ``parts`` ``[H, P, B² + 2B]``."""
+    """Writes U and m4 into ``out`` ``[R, H, 2, K]``; VᵀZ and the sums of U and V into ``parts`` ``[H, P, B² + 2B]``.
+    With ``BD`` of at least D the weight is read once and stays in shared memory."""
     h = tl.program_id(1)
     weight += h * 4 * B * D
     bias += h * 4 * B
     out += h * 2 * K
     s = tl.zeros((B, B), tl.float32)
     u_sum, v_sum = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
-    for tile in tl.range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
+    if BD >= D:
+        wu = _block_of_weight(weight, 0, D, B, BD, COMPUTE)
+        wv = _block_of_weight(weight + B * D, 0, D, B, BD, COMPUTE)
+        wz = _block_of_weight(weight + 2 * B * D, 0, D, B, BD, COMPUTE)
+        w4 = _block_of_weight(weight + 3 * B * D, 0, D, B, BD, COMPUTE)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0), num_stages=STAGES):
         first, rows, inside = _rows_of_tile(tile, num_rows, BM)
         u, v = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
         z, m4 = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
         for d0 in range(0, D, BD):
             block = _block_of_x(x + first * D, rows, inside, d0, D, BD, COMPUTE, PRECISION)
-            u = tl.dot(block, _block_of_weight(weight, d0, D, B, BD, COMPUTE), u, input_precision=PRECISION)
-            v = tl.dot(block, _block_of_weight(weight + B * D, d0, D, B, BD, COMPUTE), v, input_precision=PRECISION)
-            z = tl.dot(block, _block_of_weight(weight + 2 * B * D, d0, D, B, BD, COMPUTE), z, input_precision=PRECISION)
-            w = _block_of_weight(weight + 3 * B * D, d0, D, B, BD, COMPUTE)
-            m4 = tl.dot(block, w, m4, input_precision=PRECISION)
+            if BD < D:
+                wu = _block_of_weight(weight, d0, D, B, BD, COMPUTE)
+                wv = _block_of_weight(weight + B * D, d0, D, B, BD, COMPUTE)
+                wz = _block_of_weight(weight + 2 * B * D, d0, D, B, BD, COMPUTE)
+                w4 = _block_of_weight(weight + 3 * B * D, d0, D, B, BD, COMPUTE)
+            u = tl.dot(block, wu, u, input_precision=PRECISION)
+            v = tl.dot(block, wv, v, input_precision=PRECISION)
+            z = tl.dot(block, wz, z, input_precision=PRECISION)
+            m4 = tl.dot(block, w4, m4, input_precision=PRECISION)
         # One map after the other, each stored immediately, to use fewer registers.
         u = _activated(u, bias, inside, B)
         _store(out + first * (H * 2 * K), rows, inside, H * 2 * K, K, u, B)
@@ -111,18 +121,24 @@ def reduce_rows(
 @triton.jit
 def apply_rows(
     out, totals, num_rows, eps,
-    H: tl.constexpr, K: tl.constexpr, B: tl.constexpr, HALF: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr,
+    H: tl.constexpr, K: tl.constexpr, B: tl.constexpr, HALF: tl.constexpr, COMPUTE: tl.constexpr,
+    PRECISION: tl.constexpr, BM: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Replaces U in ``out`` ``[R, H, 2, K]`` by U S / η."""
-    h = tl.program_id(1)
+    h = tl.program_id(1) if H > 1 else 0  # with a constant, Triton knows the alignment to 16 bytes
     k = tl.arange(0, B)
-    rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
-    inside = rows < num_rows
+    UP: tl.constexpr = (K + 3) // 4 * 4  # columns of U to read, four at a time
+    READ: tl.constexpr = UP if UP <= 2 * K else K
     total = totals + h * (B * B + 2 * B)
     c = _inverse_eta(tl.load(total + B * B + k), tl.load(total + B * B + B + k), num_rows, eps, HALF)
-    s = tl.load(total + k[:, None] * B + k[None, :]) * c
-    u = _load(out + h * 2 * K, rows, inside, H * 2 * K, K, B).to(tl.float32)
-    _store(out + h * 2 * K, rows, inside, H * 2 * K, K, _dot(u, s, PRECISION), B)
+    s = _rounded(tl.load(total + k[:, None] * B + k[None, :]) * c, PRECISION).to(COMPUTE)  # zero from row K on
+    out += h * 2 * K
+    for tile in tl.range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0), num_stages=STAGES):
+        first, rows, inside = _rows_of_tile(tile, num_rows, BM)
+        u = _load(out + first * (H * 2 * K), rows, inside, H * 2 * K, READ, B)
+        u = _rounded(tl.where((k < K)[None, :], u, 0.0).to(COMPUTE), PRECISION)
+        a = tl.dot(u, s, input_precision=PRECISION)
+        _store(out + first * (H * 2 * K), rows, inside, H * 2 * K, K, a, B)
 
 
 @triton.jit
