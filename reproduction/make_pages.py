@@ -107,7 +107,7 @@ def linked(name: str, target: Path, page: Path, source: str) -> str:
 
 
 def grid(rows: list[dict[str, Any]]) -> str:
-    """Networks as rows, data sets as columns; a cell has our mean, marked by its distance from the published mean."""
+    """Networks as rows, data sets as columns, cells as :func:`cell` prints them; below, how many cells are close."""
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     networks = list(dict.fromkeys((row["budget"], row["labels"]["model"]) for row in rows))
     networks.sort(key=lambda network: network[0])  # 100K before 500K, otherwise in the order of the table
@@ -116,7 +116,11 @@ def grid(rows: list[dict[str, Any]]) -> str:
     for budget, model in networks:
         found = (cells.get((budget, model, dataset), "") for dataset in datasets)
         lines.append(f"| {model}, {budget} | {' | '.join(found)} |")
-    return "\n".join(lines)
+    near, better, worse = (
+        sum(f'class="{kind}"' in text for text in cells.values()) for kind in ("near", "better", "worse")
+    )
+    compared = f"{near} of {near + better + worse} cells are within two pooled standard errors of the paper"
+    return "\n".join([*lines, "", f"{compared}, {better} are better and {worse} worse."])
 
 
 def cell(row: dict[str, Any]) -> str:

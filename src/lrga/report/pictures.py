@@ -20,7 +20,7 @@ _WIDEST = 60  # most characters of a name
 QUANTITIES = ("metric", "loss")
 
 
-MOST_POINTS = 50  # of a learning curve, approximately
+MOST_POINTS = 40  # of a learning curve, approximately
 
 
 def plot_curves(
