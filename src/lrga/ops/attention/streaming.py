@@ -32,17 +32,18 @@ BUFFER_BYTES = 56 << 20
 MIN_ROWS = 1024  # minimum rows of a chunk
 PROGRAMS = 4  # in Triton's interpreter; on a GPU, per multiprocessor:
 PER_PROCESSOR = {
-    "reduce_rows": 1, "apply_rows": 4, "reduce_gradient_maps": 2, "project_rows": 2, "gradient_maps": 2,
+    "reduce_rows": 1, "reduce_resident": 2, "apply_rows": 4,
+    "reduce_gradient_maps": 2, "project_rows": 2, "gradient_maps": 2,
 }  # fmt: skip
 REDUCE: dict[str, Any] = {"BM": 128, "num_warps": 8, "num_stages": 3, "STAGES": 1}
-REDUCE_RESIDENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "STAGES": 2}
+REDUCE_RESIDENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "STAGES": 3}
 APPLY: dict[str, Any] = {"BM": 64, "num_warps": 4, "STAGES": 2}
 REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 3, "num_warps": 4}
 PROJECT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 3}
 GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 2, "num_warps": 4}
 SMALLER_REDUCE = {"BM": 64, "num_warps": 4, "num_stages": 2}  # if a program has less shared memory than
 MIN_REDUCE_MEMORY = 196_608  # bytes
-SCRATCH = 28_672  # bytes of shared memory for other values, at most
+SCRATCH = 20_480  # bytes of shared memory for other values, at most
 WIDE = {"num_warps": 8, "num_stages": 2, "STAGES": 2}  # for ranks above 64, with blocks of at most 64 rows
 
 
@@ -63,13 +64,14 @@ def streaming_forward(
     out = x.new_empty(n, heads * 2 * rank, dtype=dtype)
     if n == 0:
         return out, x.new_zeros(heads, columns * columns + 2 * columns, dtype=torch.float32)
-    programs, shape = _programs(x.device, "reduce_rows", heads), _shape(heads, rank, dtype)
+    options, shape = _reduce_options(x, rank, dtype), _shape(heads, rank, dtype)
+    programs = _programs(x.device, "reduce_resident" if options["BD"] >= x.size(1) else "reduce_rows", heads)
     parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
     wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
     launch(
         kernels.reduce_rows, (programs, heads),
         x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=compute_type(dtype),
-        **shape, **_reduce_options(x, rank, dtype),
+        **shape, **options,
     )  # fmt: skip
     totals = parts.sum(1)
     half = dtype == torch.float16  # cannot represent S / η
@@ -305,10 +307,11 @@ def _fitting(options: dict[str, Any], rank: int) -> dict[str, Any]:
 
 
 def _reduce_options(x: Tensor, rank: int, dtype: torch.dtype) -> dict[str, Any]:
-    """The options of ``reduce_rows``: the weight stays in shared memory if two blocks of x fit beside it."""
+    """The options of ``reduce_rows``: the weight stays in shared memory if two programs fit with their blocks of x."""
     memory, width = shared_memory(x.device), block(x.size(1))
-    rows = 4 * block(rank) + 2 * REDUCE_RESIDENT["BM"]
-    if _precision(dtype) == "tf32" and rank <= 64 and rows * width * dtype.itemsize + SCRATCH <= memory:
+    rows = 4 * block(rank) + REDUCE_RESIDENT["STAGES"] * REDUCE_RESIDENT["BM"]
+    fit = 2 * (rows * width * dtype.itemsize + SCRATCH) <= memory
+    if fit and rank <= 64 and _precision(dtype) == "tf32":  # otherwise a factor takes twice the memory
         return {"BD": width, **REDUCE_RESIDENT}
     smaller = SMALLER_REDUCE if memory < MIN_REDUCE_MEMORY else {}
     return _fitting({"BD": 128 // dtype.itemsize, **REDUCE, **smaller}, rank)
