@@ -57,6 +57,8 @@ def read(name: str, folder: Path) -> dict[str, Any] | None:
     record = json.loads(path.read_text(encoding="utf-8"))
     if (problem := problem_of(record)) is not None:
         raise SystemExit(f"{path} is not a valid benchmark record: {problem}")
+    if name == "gpu-h200" and (steps := read("gpu-steps-h200", folder)) is not None:  # of another run
+        return {**record, "rows": [*record["rows"], *steps["rows"]], "steps": steps}
     return record
 
 
@@ -104,7 +106,14 @@ def gpu_short(record: Mapping[str, Any]) -> str:
         "*Eager*: ordinary PyTorch execution. *Replayed*: a captured CUDA graph, as in `lrga train`. –: not measured. "
         f"*Times faster*: eager time of the baseline divided by the time of lrga.\n{conditions(record)}"
     )
+    if "steps" in record:
+        facts += f" Training steps: {conditions(record['steps']).removeprefix('Record: ')}"
     return f"{facts}\n\n{markdown(headings, rows)}"
+
+
+def gpu_steps(record: Mapping[str, Any]) -> str:
+    table = gpu_rows(record, lambda case: case.startswith("step "), "a training step")
+    return f"{conditions(record['steps'])}\n\n{table}" if "steps" in record else table
 
 
 def times_of(record: Mapping[str, Any], case: str) -> dict[tuple[str, str], float]:
@@ -255,13 +264,17 @@ def cells_table(folder: Path) -> str:
 
 
 def _beside_before(folder: Path) -> str:
-    """How captured steps compare with those of version 0.1, measured in the same run."""
+    """How captured steps compare with those of version 0.1."""
     record = read("cells-before-h200", folder)
     if record is None:
         return ""
     commit = record["rows"][0]["baseline"].removeprefix("commit ")[:7]
-    times = ", ".join(f"{row['case']} {number(row['ratio'])}" for row in record["rows"])
-    return f" Times faster than version 0.1 (commit {commit}) with captured steps, measured in the same run: {times}."
+    times = ", ".join(f"{row['case']} {number(row['baseline_ms'])}" for row in record["rows"])
+    longer, later = sorted(1 / row["ratio"] for row in record["rows"]), record["commit"][:7]
+    return (
+        f"\n\nIn another run, a captured step of commit {later} took {longer[0]:.2f} to {longer[-1]:.2f} times "
+        f"as long as one of version 0.1 (commit {commit}), which took, in ms: {times}."
+    )
 
 
 def attention_table(folder: Path) -> str:
@@ -388,7 +401,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "gpu-facts": of_gpu(gpu_facts),
     "gpu-large": of_gpu(lambda r: gpu_rows(r, lambda case: case == "large", "one graph of 576,289 nodes")),
     "gpu-small": of_gpu(lambda r: gpu_rows(r, lambda case: case == "small", "128 graphs, 14,384 nodes")),
-    "gpu-steps": of_gpu(lambda r: gpu_rows(r, lambda case: case.startswith("step "), "a training step")),
+    "gpu-steps": of_gpu(gpu_steps),
     "eager": eager_table,
     "gpu-cells": cells_table,
     "attention-cpu": attention_table,
