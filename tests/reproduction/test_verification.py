@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -205,3 +206,13 @@ def test_what_cannot_be_verified_is_refused(recorded, tmp_path):
         verify(path, epochs=4, **options)
     with pytest.raises(OptionError, match="finished"):
         verify(changed(path, tmp_path, status="time-limited"), **options)
+
+
+def test_a_record_that_was_repeated_on_another_machine_is_equal_to_the_last_bit():
+    results = Path(verifying.__file__).parent / "results"
+    (path,) = (results / "repeated").glob("*.json")
+    first, again = read_record(results / "table1" / path.name), read_record(path)
+    assert (first.status, again.status, first.epochs) == ("finished", "finished", 98)
+    assert first.time != again.time
+    assert verifying._deterministic(first, again)
+    assert verifying._unequal(first, again, beginning=False) == []
