@@ -31,7 +31,7 @@ SHORTENED: dict[str, dict[str, Any]] = {
     "MNIST": {"max_epochs": 40, "batch_size": 64},
     "TSP": {"max_epochs": 60},
     "Peptides-func": {"max_epochs": 150},
-    "ogbg-molhiv": {"max_epochs": 60},
+    "ogbg-molhiv": {"max_epochs": 40},
 }
 ONE_SEED = ("ogbl-ddi", "CLUSTER", "PATTERN", "ZINC", "CIFAR10", "MNIST", "TSP", "Peptides-func", "ogbg-molhiv")
 
