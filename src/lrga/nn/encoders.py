@@ -188,7 +188,8 @@ def look_up(table: nn.Embedding, index: Tensor) -> Tensor:
         torch.Size([2, 8])
     """
     small = index.is_cuda and index.size(0) >= MIN_ROWS and table.num_embeddings <= MAX_CATEGORIES
-    if not small or torch.compiler.is_compiling() or differentiates_otherwise() or not _is_usual(table):
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or differentiates_otherwise()
+    if not small or traced or not _is_usual(table):
         rows: Tensor = table(index)
         return rows
     return _LookUp.apply(index, table.weight)
