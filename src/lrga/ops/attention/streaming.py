@@ -311,7 +311,7 @@ def _reduce_options(x: Tensor, rank: int, dtype: torch.dtype) -> dict[str, Any]:
     memory, width = shared_memory(x.device), block(x.size(1))
     rows = 4 * block(rank) + REDUCE_RESIDENT["STAGES"] * REDUCE_RESIDENT["BM"]
     fit = 2 * (rows * width * dtype.itemsize + SCRATCH) <= memory
-    if fit and rank <= 64 and _precision(dtype) == "tf32":  # otherwise a factor takes twice the memory
+    if fit and rank <= 64 and _precision(dtype) == "tf32":  # exact products take twice the memory for each factor
         return {"BD": width, **REDUCE_RESIDENT}
     smaller = SMALLER_REDUCE if memory < MIN_REDUCE_MEMORY else {}
     return _fitting({"BD": 128 // dtype.itemsize, **REDUCE, **smaller}, rank)
