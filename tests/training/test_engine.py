@@ -10,8 +10,10 @@ from link_graphs import Records, continued
 import lrga
 from lrga.data import with_encodings
 from lrga.tasks import Task
+from lrga.training.capture import engine
 from lrga.training.capture.graphs import GraphEngine
 from lrga.training.config import OptimizerConfig
+from lrga.training.determinism import deterministic
 from lrga.training.problems.graphs import GraphProblem
 from lrga.training.trainer import Trainer
 
@@ -270,3 +272,34 @@ def test_steps_with_flipped_eigenvectors_are_captured(make_splits):
     trainer = make_trainer(splits, "captured", level="graph", model_options={"encoding": ["lappe:2"]})
     assert bool(losses(trainer, 4).isfinite().all())
     assert trainer.engine is not None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"conv": "gcn"}, {"conv": "gatedgcn"}, {"conv": "gcn", "rank": None}, {"conv": "gat", "heads": 2},
+        {"conv": "gine", "block": "residual", "dropout": 0.1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_parallel_branches_change_no_bit(make_splits, monkeypatch, options, precision):
+    splits = {name: graphs.to("cuda") for name, graphs in make_splits("node", sizes=(900, 40, 40)).items()}
+    states = []
+    for streams in (None, engine.Streams):
+        if streams is None:
+            monkeypatch.setattr(engine, "Streams", lambda device: None)
+        else:
+            monkeypatch.setattr(engine, "Streams", streams)
+        trainer = make_trainer(
+            splits, "captured", dtype=torch.float32, model_options={"hidden_channels": 48} | options, batch_size=300,
+            max_epochs=4, precision=precision,
+        )  # fmt: skip
+        with deterministic():
+            trainer.fit()
+        assert trainer.engine is not None
+        states.append((weights(trainer), [record.val_loss for record in trainer.checkpointer.records]))
+    assert states[0][1] == states[1][1]
+    for name, value in states[0][0].items():
+        assert torch.equal(states[1][0][name], value), name

@@ -30,6 +30,7 @@ from torch.autograd import Function
 
 from lrga.checks import autocast_is_on
 from lrga.ops._triton import cdiv, differentiates_otherwise, launch, next_power_of_2, runs_on_gpu
+from lrga.ops.streams import current_streams
 
 MIN_ROWS = 1024  # with fewer rows, launches cost more than the products
 MIN_MIXED_NUMBERS = 1 << 25  # numbers in the concatenated matrix; measured by benchmarks/gpu.py
@@ -75,7 +76,7 @@ class Linear(Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
         need_weight, _, *need_parts = ctx.needs_input_grad
-        ctx.widths = [part.size(1) for part in parts]
+        ctx.widths, ctx.streams = [part.size(1) for part in parts], current_streams()
         ctx.save_for_backward(weight if any(need_parts) else None, *(parts if need_weight else ()))
         return _sum_of_products(weight, bias, *parts)
 
@@ -84,12 +85,19 @@ class Linear(Function):
         (grad,) = grads
         weight, *parts = ctx.saved_tensors
         columns = [None] * len(ctx.widths) if weight is None else _columns(weight, ctx.widths)
-        towards_weight = [torch.mm(grad.t(), part) for part in parts]
-        return (
-            None if not parts else towards_weight[0] if len(parts) == 1 else torch.cat(towards_weight, dim=1),
-            _bias_gradient(grad) if ctx.needs_input_grad[1] else None,
-            *(None if column is None else torch.mm(grad, column) for column in columns),
-        )
+
+        def of_parts() -> list[Tensor | None]:
+            return [None if column is None else torch.mm(grad, column) for column in columns]
+
+        def of_parameters() -> tuple[Tensor | None, Tensor | None]:
+            products = [torch.mm(grad.t(), part) for part in parts]
+            towards_weight = None if not parts else products[0] if len(parts) == 1 else torch.cat(products, dim=1)
+            return towards_weight, _bias_gradient(grad) if ctx.needs_input_grad[1] else None
+
+        if ctx.streams is None:
+            return (*of_parameters(), *of_parts())
+        towards_parts, towards_parameters = ctx.streams.in_parallel("gradients", of_parts, of_parameters)
+        return (*towards_parameters, *towards_parts)
 
 
 def _sum_of_products(weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:

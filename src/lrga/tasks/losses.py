@@ -41,30 +41,47 @@ def weighted_cross_entropy(
     valid: Tensor | None = None,
     *,
     label_smoothing: float = 0.0,
-    reduce: Callable[[Tensor], Tensor] | None = None,
+    weights: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     r"""Cross entropy with class weights from the batch: :math:`(V - n_c) / V`, and 0 for an absent class.
 
     V is the number of rows, :math:`n_c` the number of rows of class c. The loss is the weighted mean, as in the
     benchmark of PATTERN and CLUSTER. A batch of a single class has loss 0 (the benchmark would divide by zero).
 
-    If the batch is distributed over processes, ``reduce`` adds up their class counts; the losses of all processes then
-    add up to the loss of the whole batch.
+    ``weights`` is the result of :func:`class_weights`, if known.
 
     Example:
         >>> scores, labels = torch.tensor([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), torch.tensor([0, 1, 1])
         >>> round(float(weighted_cross_entropy(scores, labels)), 4)
         0.5516
     """
-    scores, labels = wide(scores), valid_labels(labels, valid)
-    count = (labels.unsqueeze(1) == torch.arange(scores.size(1), device=labels.device)).sum(0)
+    scores = wide(scores)
+    weight, total = weights or class_weights(labels, scores.size(1), valid, dtype=scores.dtype)
+    labels = valid_labels(labels, valid)
+    weight = weight.to(scores.dtype)
+    return F.cross_entropy(scores, labels, weight, reduction="sum", label_smoothing=label_smoothing) / total
+
+
+def class_weights(
+    labels: Tensor,
+    num_classes: int,
+    valid: Tensor | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+    reduce: Callable[[Tensor], Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The class weights ``[C]`` of :func:`weighted_cross_entropy`, and the sum over rows of the weight of their class.
+
+    If the batch is distributed over processes, ``reduce`` adds up their class counts; the losses of all processes then
+    add up to the loss of the whole batch.
+    """
+    count = (valid_labels(labels, valid).unsqueeze(1) == torch.arange(num_classes, device=labels.device)).sum(0)
     count = count if reduce is None else reduce(count)
     rows = count.sum().clamp(min=1)
-    weight = (rows - count).to(scores.dtype) / rows * (count > 0)
-    total = F.cross_entropy(scores, labels, weight=weight, reduction="sum", label_smoothing=label_smoothing)
-    # Sum over rows of the weight of their class; it is 0 only if one class has all rows, and then total is 0 too.
-    mass = (weight * count).sum()
-    return total / torch.where(mass > 0, mass, torch.ones_like(mass))
+    weight = (rows - count).to(dtype) / rows * (count > 0)
+    total = (weight * count).sum()
+    # The sum is 0 only if one class has all rows, and then the loss is 0 too.
+    return weight, torch.where(total > 0, total, torch.ones_like(total))
 
 
 def binary_cross_entropy(scores: Tensor, labels: Tensor, valid: Tensor | None = None) -> Tensor:

@@ -21,7 +21,7 @@ from lrga.data.packed.padded import PaddedBatch
 from lrga.errors import DataError, OptionError, ShapeError
 from lrga.io.documents import read_fields
 from lrga.tasks import metrics
-from lrga.tasks.losses import LOSSES
+from lrga.tasks.losses import LOSSES, class_weights
 
 DEFAULTS = {  # default loss and metric of each kind
     "classification": ("cross_entropy", "accuracy"),
@@ -236,14 +236,29 @@ class Task(_Scored):
             raise ShapeError(f"{rows} rows, one for each {self.level}", got, f"use a model that predicts {self.level}s")
         return y.view(rows) if self.kind == "classification" else y.view(rows, width)
 
-    def loss_of(self, scores: Tensor, targets: Tensor, valid: Tensor | None = None) -> Tensor:
+    def class_weights(self, batch: PaddedBatch, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
+        """The class weights of a padded batch for :meth:`loss_of`; ``None`` for a loss without, or without targets."""
+        if self.loss != "weighted_cross_entropy" or batch.y is None:
+            return None
+        return class_weights(batch.y.view(-1), self.out_channels, batch.valid(self.level), dtype=dtype)
+
+    def loss_of(
+        self,
+        scores: Tensor,
+        targets: Tensor,
+        valid: Tensor | None = None,
+        weights: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
         """The training loss; 0 (with a gradient of 0) for a batch without targets.
 
-        With ``valid`` ``[M]`` only rows where it is true count; shapes do not depend on their number.
+        With ``valid`` ``[M]`` only rows where it is true count; shapes do not depend on their number. ``weights`` are
+        the batch's :meth:`class_weights`, if known.
         """
         if valid is None and scores.size(0) == 0:
             return scores.sum() * 0.0
-        options = {"label_smoothing": self.label_smoothing} if self.label_smoothing else {}
+        options: dict[str, Any] = {"label_smoothing": self.label_smoothing} if self.label_smoothing else {}
+        if weights is not None:
+            options["weights"] = weights
         return LOSSES[self.kind][self.loss](scores, targets, valid, **options)
 
     def score(self, scores: Tensor, targets: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from lrga.nn.linear import mix
 from lrga.nn.norm import BatchNorm, normalize
 from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.reduce import Edges
+from lrga.ops.streams import in_parallel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,9 +202,14 @@ class LRGALayer(nn.Module):
         """Same interface as the base layer. Edge features are also returned if the base layer returns them."""
         segments = as_segments(batch, x.size(0), num_graphs)
         options = {"need_edges": need_edges} if isinstance(self.base, GatedGCNLayer) else {}
-        local = self.base(x, edge_index, edge_attr, segments, **options)
+        local, attended = in_parallel(
+            "attention",
+            lambda: self.base(x, edge_index, edge_attr, segments, **options),
+            lambda: self.attention(x, segments),
+            x,
+        )
         local, rest = (local[0], local[1:]) if isinstance(local, tuple) else (local, ())
-        h = lrga_update(self.mix, x, self.attention(x, segments), local, self.wiring.concatenate)
+        h = lrga_update(self.mix, x, attended, local, self.wiring.concatenate)
         before, after = ("relu", None) if self.wiring.activation_first else (None, "relu")
         h = normalize(self.norm, h, count=valid_nodes(edge_index), before=before, after=after)
         if self.wiring.outer_residual:

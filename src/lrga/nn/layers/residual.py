@@ -17,6 +17,7 @@ from lrga.nn.linear import apply_linear
 from lrga.nn.norm import make_norm, normalize
 from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.reduce import Edges
+from lrga.ops.streams import in_parallel
 
 
 class ResidualLayer(nn.Module):
@@ -99,10 +100,14 @@ class ResidualLayer(nn.Module):
         """Same interface as the base layer. Edge features are also returned if the base layer returns them."""
         segments = as_segments(batch, x.size(0), num_graphs)
         options = {"need_edges": need_edges} if isinstance(self.base, GatedGCNLayer) else {}
-        local = self.base(x, edge_index, edge_attr, segments, **options)
+        local, attended = in_parallel(
+            "attention",
+            lambda: self.base(x, edge_index, edge_attr, segments, **options),
+            lambda: self._attend(x, segments),
+            x,
+        )
         h, rest = (local[0], local[1:]) if isinstance(local, tuple) else (local, ())
-        if self.attention is not None and self.lin_attention is not None:
-            h = h + apply_linear(self.lin_attention, self.attention(x, segments))
+        h = h if attended is None else h + attended
         count = valid_nodes(edge_index)
         if self.training and self.dropout:
             y = x + self._drop(normalize(self.norm1, h, count=count))
@@ -111,6 +116,11 @@ class ResidualLayer(nn.Module):
         hidden = self._drop(F.relu(apply_linear(self.lin1, y)))
         h = normalize(self.norm2, y + self._drop(apply_linear(self.lin2, hidden)), count=count)
         return (h, *rest) if rest else h
+
+    def _attend(self, x: Tensor, segments: Segments) -> Tensor | None:
+        if self.attention is None or self.lin_attention is None:
+            return None
+        return apply_linear(self.lin_attention, self.attention(x, segments))
 
     def _drop(self, h: Tensor) -> Tensor:
         return F.dropout(h, self.dropout, self.training)

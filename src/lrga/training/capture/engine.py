@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from lrga.distributed.collectives import world_size
 from lrga.errors import LRGAError
 from lrga.io.limits import first_line
+from lrga.ops.streams import Streams, parallel_streams
 from lrga.training.determinism import random_states, restore_random_states
 
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ class Engine(ABC):
         sources = [getattr(module, "generator", None) for module in trainer.model.modules()]
         self._generators = [own for own in sources if isinstance(own, torch.Generator)]  # on this device: see why_plain
         self._stream = recording_stream(self.device)
+        self._streams = Streams(self.device) if self.device.type == "cuda" else None  # parallel branches of its graphs
         self._pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
         self._ready: dict[Hashable, Captured] = {}
 
@@ -203,7 +205,8 @@ class Engine(ABC):
         average = self.trainer.average
         others = [*touched, *([] if average is None else average.averages.values())]
         snapshot = partial(snapshot_of, self.trainer, others, self._generators)
-        return Captured(step, self._stream, snapshot=snapshot, pool=self._pool, generators=self._generators)
+        with parallel_streams(self._streams):
+            return Captured(step, self._stream, snapshot=snapshot, pool=self._pool, generators=self._generators)
 
     @contextmanager
     def rate_on_device(self) -> Iterator[None]:

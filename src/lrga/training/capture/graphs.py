@@ -15,6 +15,7 @@ from torch.nn.modules.dropout import _DropoutNd as _Dropout
 
 from lrga.data.packed.padded import Capacity, PaddedBatch
 from lrga.ops.attention.segments import known_segments
+from lrga.ops.streams import in_parallel
 from lrga.tasks.running import Scores
 from lrga.training.capture.capacity import Batches, Work
 from lrga.training.capture.engine import Captured, Engine
@@ -93,17 +94,22 @@ class GraphEngine(Engine):
     ) -> Captured:
         """Captures a step that runs a batch, adds it to ``sums`` and returns scores, targets and ``valid``."""
         source, task = self.problem.splits[split].padded, self.problem.task
+        double = any(parameter.dtype == torch.float64 for parameter in self.problem.model.parameters())
+        weigh = partial(task.class_weights, dtype=torch.float64 if double else torch.float32)
         graphs = self._graphs[size].fill_(source.empty_graph)  # empty graphs fit any capacity during the capture
 
         def step() -> tuple[Tensor, Tensor, Tensor]:
             batch = source.gather(graphs, capacity)
             with torch.set_grad_enabled(learn is not None):
                 with known_segments(batch.segments), autocast(self.device, self.problem.options.precision):
-                    scores, targets, valid = task.select_padded(run_model(self.problem.model, batch), batch)
-                    loss = task.loss_of(scores, targets, valid)
-                if learn is not None:
-                    learn(loss)
-            sums.add(loss, scores, targets, valid)
+                    run = partial(run_model, self.problem.model, batch)
+                    output, weights = in_parallel("sums", run, partial(weigh, batch))
+                    scores, targets, valid = task.select_padded(output, batch)
+                    loss = task.loss_of(scores, targets, valid, weights)
+                if learn is None:
+                    sums.add(loss, scores, targets, valid)
+                else:
+                    in_parallel("sums", partial(learn, loss), partial(sums.add, loss, scores, targets, valid))
             return scores.detach(), targets, valid
 
         return self.captured(step, sums.total, *sums.tensors)

@@ -19,7 +19,7 @@ from lrga.distributed.norm import convert_norms
 from lrga.distributed.step import reduce_gradients
 from lrga.errors import OptionError
 from lrga.nn.norm import BatchNorm
-from lrga.tasks.losses import weighted_cross_entropy
+from lrga.tasks.losses import class_weights, weighted_cross_entropy, wide
 from lrga.tasks.running import Scores
 from lrga.tasks.task import Task
 from lrga.training.callbacks.guard import first_non_finite
@@ -227,7 +227,8 @@ def share_of_loss(task: Task, scores: Tensor, targets: Tensor) -> Tensor:
     of all ranks add up to the loss."""
     if task.loss == "weighted_cross_entropy":
         reduce = partial(reduce_, purpose="loss")
-        return weighted_cross_entropy(scores, targets, label_smoothing=task.label_smoothing, reduce=reduce)
+        weights = class_weights(targets, task.out_channels, dtype=wide(scores).dtype, reduce=reduce)
+        return weighted_cross_entropy(scores, targets, label_smoothing=task.label_smoothing, weights=weights)
     own = torch.tensor([scores.size(0)], device=scores.device)
     if task.kind == "multilabel":  # a mean over the labels that are not missing
         own = (~targets.isnan()).sum().view(1)
