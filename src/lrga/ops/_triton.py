@@ -140,12 +140,12 @@ def next_power_of_2(n: int) -> int:
 
 
 def dot_precision(dtype: torch.dtype) -> str:
-    """The precision of float32 products in Triton: ``"tf32"`` if PyTorch's switch allows it.
+    """The precision of products in Triton: for float32 ``"tf32"`` if PyTorch's switch allows it.
 
     Otherwise ``"tf32x3"``: three TF32 products with the accuracy of float32. Plain float32 arithmetic would
-    not use the tensor cores and is about twenty times slower.
+    not use the tensor cores and is about twenty times slower. For half precision, where it has no effect, ``"tf32"``.
     """
-    return "tf32" if dtype == torch.float32 and allows_tf32() else "tf32x3"
+    return "tf32" if dtype.itemsize == 2 or (dtype == torch.float32 and allows_tf32()) else "tf32x3"
 
 
 def allows_tf32() -> bool:

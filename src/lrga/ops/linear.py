@@ -184,13 +184,9 @@ def mixed_linear(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Te
     without_cat = compiling and device == "cpu"
     # A compiler plans memory itself, and comparisons with symbolic sizes must be avoided.
     small = compiling or parts[0].size(0) * weight.size(1) < MIN_MIXED_NUMBERS
-    unusual = _has_unusual_types([*parts, weight, bias], device)
+    kinds = {tensor.dtype for tensor in (*parts, weight, bias) if tensor is not None}
+    # Whether PyTorch's linear map would not compute in the dtype of the weight or of autocast.
+    unusual = torch.float64 in kinds if autocast_is_on(device) else len(kinds) > 1
     if unusual or (not without_cat and (small or differentiates_otherwise())):
         return linear(torch.cat(parts, dim=-1), weight, bias)
     return _in_one_type(parts, weight, bias)
-
-
-def _has_unusual_types(tensors: list[Tensor | None], device: str) -> bool:
-    """Whether PyTorch's linear map would not compute in the dtype of the weight or of autocast."""
-    kinds = {tensor.dtype for tensor in tensors if tensor is not None}
-    return torch.float64 in kinds if autocast_is_on(device) else len(kinds) > 1

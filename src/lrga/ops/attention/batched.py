@@ -18,21 +18,12 @@ from lrga.ops.attention import batched_kernels as kernels
 from lrga.ops.attention.segments import Tiles
 from lrga.ops.linear import launch_column_sum
 
-Three = tuple[Tensor | None, Tensor | None, Tensor | None]
-NONE = (None, None, None)
+Inputs = tuple[Tensor | None, ...]  # x, weight and bias, or u, v and z; the other three are None
 NO_STRIDES = dict.fromkeys(("stride_u", "stride_v", "stride_z", "head_u", "head_v", "head_z"), 0)
 
 
 def fused_attention(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    tiles: Tiles,
-    *,
-    heads: int,
-    rank: int,
-    eps: float,
-    dtype: torch.dtype,
+    x: Tensor, weight: Tensor, bias: Tensor, tiles: Tiles, *, heads: int, rank: int, eps: float, dtype: torch.dtype
 ) -> Tensor:
     """``[attended, m4]`` of each head, ``[N, H * 2K]`` in ``dtype``, from x ``[N, D]`` and the weight ``[H * 4K, D]``.
 
@@ -58,7 +49,8 @@ def fused_forward(
 ) -> tuple[Tensor, Tensor]:
     """Returns the result, and S, Σu and Σv of every graph and head, ``[H, G, K² + 2K]``."""
     out, tiles = x.new_empty(x.size(0), heads, 2 * rank, dtype=dtype), Tiles(*table)
-    totals = _attend(out, rank, rank, tiles, eps, given=(x.contiguous(), weight.contiguous(), bias.contiguous()))
+    inputs = x.contiguous(), weight.contiguous(), bias.contiguous(), None, None, None
+    totals = _attend(out, rank, rank, tiles, eps, inputs)
     return out.view(x.size(0), heads * 2 * rank), totals
 
 
@@ -72,8 +64,8 @@ def fused_forward(
 def tiled_forward(u: Tensor, v: Tensor, z: Tensor, table: list[Tensor], eps: float) -> tuple[Tensor, Tensor]:
     """Returns the result ``[N, H, Z]``, and S, Σu and Σv, ``[H, G, K·Z + 2K]``."""
     out, tiles = z.new_empty(z.shape), Tiles(*table)
-    maps = _dense_rows(u), _dense_rows(v), _dense_rows(z)
-    return out, _attend(out, u.size(2), z.size(2), tiles, eps, maps=maps)
+    inputs = None, None, None, _dense_rows(u), _dense_rows(v), _dense_rows(z)
+    return out, _attend(out, u.size(2), z.size(2), tiles, eps, inputs)
 
 
 @operator("lrga::fused_backward")
@@ -85,11 +77,11 @@ def fused_backward(
     tiles, dtype = Tiles(*table), grad.dtype
     if not tiles.number:
         return x.new_zeros(x.shape), weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
-    given = x.contiguous(), weight.contiguous(), bias.contiguous()
+    inputs = x.contiguous(), weight.contiguous(), bias.contiguous(), None, None, None
     grad, out = (_dense_rows(t).view(-1, heads, 2 * rank) for t in (grad, out))
     projected = grad.new_empty(x.size(0), heads, 4 * rank)  # gradients before the activation
     bias_parts = totals.new_empty(heads, tiles.number, 4 * rank)
-    _differentiate(grad, totals, rank, rank, tiles, eps, (projected, None, None), bias_parts, given=given, out=out)
+    _differentiate(grad, totals, rank, rank, tiles, eps, inputs, (projected, None, None), out, bias_parts)
     flat = projected.view(-1, heads * 4 * rank)
     dx = torch.mm(flat, weight.to(dtype)).to(x.dtype)
     dw = torch.mm(flat.t(), x.to(dtype)).to(weight.dtype)
@@ -108,8 +100,8 @@ def tiled_backward(
     tiles, rank, columns = Tiles(*table), u.size(2), z.size(2)
     if not tiles.number or not rank or not columns:
         return du.zero_(), dv.zero_(), dz.zero_()
-    maps = _dense_rows(u), _dense_rows(v), _dense_rows(z)
-    _differentiate(_dense_rows(grad), totals, rank, columns, tiles, eps, (du, dv, dz), maps=maps)
+    inputs = None, None, None, _dense_rows(u), _dense_rows(v), _dense_rows(z)
+    _differentiate(_dense_rows(grad), totals, rank, columns, tiles, eps, inputs, (du, dv, dz))
     return du, dv, dz
 
 
@@ -139,11 +131,9 @@ fused_forward.register_autograd(_backward, setup_context=_keep)
 tiled_forward.register_autograd(_backward_tiled, setup_context=_keep)
 
 
-def _attend(
-    out: Tensor, rank: int, columns: int, tiles: Tiles, eps: float, *, given: Three = NONE, maps: Three = NONE
-) -> Tensor:
-    """Returns S, Σu, Σv and writes the result into ``out`` ``[N, H, …]``, from x, weight and bias or u, v and z."""
-    heads, (x, weight, bias), (u, v, z) = out.size(1), given, maps
+def _attend(out: Tensor, rank: int, columns: int, tiles: Tiles, eps: float, inputs: Inputs) -> Tensor:
+    """Returns S, Σu, Σv and writes the result into ``out`` ``[N, H, …]``."""
+    heads, (x, _, _, u, v, z) = out.size(1), inputs
     parts = out.new_empty(heads, tiles.number, rank * columns + 2 * rank, dtype=torch.float32)
     if not parts.numel() or not columns:
         out.zero_()
@@ -151,7 +141,7 @@ def _attend(
     grid, how = (tiles.number, heads), _constants(rank, columns, out.dtype)
     launch(
         kernels.reduce_tiles, grid,
-        x, weight, bias, u, v, z, out, parts, tiles.order, tiles.start, tiles.end, stride_out=out.stride(0),
+        *inputs, out, parts, tiles.order, tiles.start, tiles.end, stride_out=out.stride(0),
         **_strides_of_inputs(x, u, v, z), **_projection(x, out.dtype), **how,
     )  # fmt: skip
     totals = _total(parts, tiles)
@@ -166,13 +156,12 @@ def _attend(
 
 
 def _differentiate(
-    grad: Tensor, totals: Tensor, rank: int, columns: int, tiles: Tiles, eps: float,
-    gradients: tuple[Tensor, Tensor | None, Tensor | None], bias_parts: Tensor | None = None, *, given: Three = NONE,
-    out: Tensor | None = None, maps: Three = NONE,
+    grad: Tensor, totals: Tensor, rank: int, columns: int, tiles: Tiles, eps: float, inputs: Inputs,
+    gradients: tuple[Tensor, Tensor | None, Tensor | None], out: Tensor | None = None, bias_parts: Tensor | None = None,
 ) -> None:  # fmt: skip
     """Writes the gradients of u, v and z. Given x, weight, bias and the result ``out``: the gradients of all four maps
     before their activation, next to each other, and the partial sums of the bias gradient."""
-    heads, (x, weight, bias), (u, v, z), (du, dv, dz) = grad.size(1), given, maps, gradients
+    heads, (x, weight, bias, u, v, z), (du, _, dz) = grad.size(1), inputs, gradients
     parts = totals.new_empty(heads, tiles.number, rank * columns)
     grid, how, strides = (tiles.number, heads), _constants(rank, columns, grad.dtype), _strides_of_inputs(x, u, v, z)
     how |= {"stride_grad": grad.stride(0), "head_grad": grad.stride(1), **_projection(x, grad.dtype)}
@@ -183,7 +172,7 @@ def _differentiate(
     )  # fmt: skip
     launch(
         kernels.gradient_tiles, grid,
-        x, weight, bias, u, v, z, out, grad, totals.contiguous(), _total(parts, tiles), du, dv, dz, bias_parts,
+        *inputs, out, grad, totals.contiguous(), _total(parts, tiles), *gradients, bias_parts,
         tiles.order, tiles.start, tiles.end, tiles.graph, tiles.counts, eps, tiles.counts.size(0),
         stride_out=0 if out is None else out.stride(0), **strides,
         stride_du=du.stride(0), head_du=du.stride(1), stride_dz=0 if dz is None else dz.stride(0),
@@ -202,9 +191,8 @@ def _total(parts: Tensor, tiles: Tiles) -> Tensor:
 
 def _constants(rank: int, columns: int, dtype: torch.dtype) -> dict[str, Any]:
     """Block sizes (powers of two) and the precision of products."""
-    precision = dot_precision(dtype) if dtype == torch.float32 else "tf32"
     sizes = {"BM": 64, "BK": block(rank), "BZ": block(columns), "num_warps": 4, "num_stages": 1}
-    return {"K": rank, "KZ": columns, "PRECISION": precision, **sizes}
+    return {"K": rank, "KZ": columns, "PRECISION": dot_precision(dtype), **sizes}
 
 
 def _projection(x: Tensor | None, dtype: torch.dtype) -> dict[str, Any]:

@@ -35,7 +35,8 @@ def dense_attention(
     batch, counts = segments.batch, segments.counts
     if batch is None or counts is None:
         return _dense_graph(u, v, z, torch.sym_max(segments.num_nodes, 1), normalize, eps)
-    if _hides_values(batch):  # graphs keep all N rows, because only the values tell which rows are their own
+    # If values cannot be read, graphs keep all N rows, because only the values tell which rows are their own.
+    if torch.compiler.is_compiling() or batch.is_meta or is_capturing():
         out = torch.zeros_like(z)
         for graph in range(segments.num_graphs):
             own = (batch == graph)[:, None, None]
@@ -61,11 +62,6 @@ def _dense_graph(u: Tensor, v: Tensor, z: Tensor, nodes: int | Tensor, normalize
     if normalize == "rms":
         attended = rms_normalized(attended, eps)
     return attended.transpose(0, 1).to(dtype)
-
-
-def _hides_values(tensor: Tensor) -> bool:
-    """Whether the values cannot be read: on the meta device, while a compiler traces or a CUDA graph is captured."""
-    return torch.compiler.is_compiling() or tensor.is_meta or is_capturing()
 
 
 def segmented_attention(

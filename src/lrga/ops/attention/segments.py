@@ -137,10 +137,6 @@ class Segments(Cacheable):
             return self.found
         return self._find_chunks() if torch.compiler.is_compiling() else self._kept_chunks
 
-    @cached
-    def _kept_chunks(self) -> tuple[Tensor, Tensor]:
-        return self._find_chunks()
-
     def _find_chunks(self) -> tuple[Tensor, Tensor]:
         assert self.counts is not None
         assert self.batch is not None
@@ -166,6 +162,8 @@ class Segments(Cacheable):
         else:
             graph_of_chunk = torch.searchsorted(last_chunk, chunk, right=True)
         return slot, graph_of_chunk.clamp(max=max(self.num_graphs - 1, 0))
+
+    _kept_chunks = cached(_find_chunks)
 
     @property
     def is_single(self) -> bool:

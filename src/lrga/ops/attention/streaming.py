@@ -7,15 +7,12 @@ Backward, the library computes the projections U, V and Z again. T = Uᵀ dA is 
 (the sign of m4 is read from the result) into gradients before the activation; the library multiplies these with x and
 the weight. The buffer of x's gradient serves as scratch space until its rows are written. If U, V, Z and their
 gradients fit into it, all rows are projected at once. (For float32 x and 16-bit products, x in 16 bits must fit too; a
-kernel then converts and projects it.) Chunks of rows are processed from last to first: gradients of the last
-chunk go into a buffer, the others into rows of x's gradient whose projections are no longer needed. If they do not
-fit, chunks of rows are projected into a buffer, first only U for T, then all three. Besides inputs, result and
-gradients only these buffers are needed, tens of megabytes for any N. Without atomics, results do not vary between runs.
+kernel then converts and projects it.) If they do not fit, chunks of rows are projected into a buffer, first only U for
+T, then all three. Besides inputs, result and gradients only buffers for a chunk of rows are needed, tens of megabytes
+for any N. Without atomics, results do not vary between runs.
 
 Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of a product, B columns of a map.
 """
-
-# ruff: noqa: ARG001  (shape and derivative functions of an operator receive all of its arguments)
 
 import functools
 from typing import Any, NamedTuple
@@ -51,11 +48,16 @@ def streaming_attention(
     x: Tensor, weight: Tensor, bias: Tensor, *, heads: int, rank: int, eps: float, dtype: torch.dtype
 ) -> Tensor:
     """``[attended, m4]`` of each head of one graph, ``[N, H * 2K]``; x is ``[N, D]``, the weight ``[H * 4K, D]``."""
-    out, _ = streaming_forward(x, weight, bias, heads, rank, eps, dtype)
-    return out
+    return streaming_forward(x, weight, bias, heads, rank, eps, dtype)[0]
 
 
-@operator("lrga::streaming_forward")
+@operator(
+    "lrga::streaming_forward",
+    lambda x, _weight, _bias, heads, rank, _eps, dtype: (
+        x.new_empty(x.size(0), heads * 2 * rank, dtype=dtype),
+        x.new_empty(heads, block(rank) ** 2 + 2 * block(rank), dtype=torch.float32),
+    ),
+)
 def streaming_forward(
     x: Tensor, weight: Tensor, bias: Tensor, heads: int, rank: int, eps: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
@@ -81,15 +83,6 @@ def streaming_forward(
         **_fitting(APPLY, rank),
     )  # fmt: skip
     return out, totals
-
-
-@streaming_forward.register_fake
-def _(
-    x: Tensor, weight: Tensor, bias: Tensor, heads: int, rank: int, eps: float, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    columns = block(rank)
-    totals = x.new_empty(heads, columns * columns + 2 * columns, dtype=torch.float32)
-    return x.new_empty(x.size(0), heads * 2 * rank, dtype=dtype), totals
 
 
 @operator("lrga::streaming_backward")
@@ -165,7 +158,7 @@ class _Saved(NamedTuple):
         launch(
             kernels.gradient_factors, (self.heads,),
             totals, t_totals, factors, shifts, self.x.size(0), eps, B=columns, HALF=self.dtype == torch.float16,
-            PRECISION=_precision(self.dtype), num_warps=8,
+            PRECISION=dot_precision(self.dtype), num_warps=8,
         )  # fmt: skip
         return factors, shifts
 
@@ -242,10 +235,8 @@ def _backward_by_chunks(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) -
     across, back, width = saved.across(), saved.back(), heads * 4 * rank
     step = rows_of_chunk(n, (across.size(1) + width + narrowed) * dtype.itemsize)
     chunks = [(first, min(first + step, n)) for first in range(0, n, step)]
-    products, buffer = (
-        x.new_empty(min(step, n), across.size(1), dtype=dtype),
-        x.new_empty(min(step, n), width, dtype=dtype),
-    )
+    products = x.new_empty(min(step, n), across.size(1), dtype=dtype)
+    buffer = x.new_empty(min(step, n), width, dtype=dtype)
     parts, only_u = saved.parts("reduce_gradient_maps"), heads * _padded(rank)
     for first, last in chunks:
         maps = products[: last - first]
@@ -288,7 +279,7 @@ def _wide_maps(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch
     launch(
         kernels.fill_maps, (heads * 4 * columns,),
         weight, bias.contiguous(), wide, wide_bias, *weight.stride(), D=channels, K=rank, B=columns,
-        PRECISION=_precision(dtype), BD=triton.next_power_of_2(channels), num_warps=1,
+        PRECISION=dot_precision(dtype), BD=triton.next_power_of_2(channels), num_warps=1,
     )  # fmt: skip
     return wide, wide_bias
 
@@ -311,7 +302,7 @@ def _reduce_options(x: Tensor, rank: int, dtype: torch.dtype) -> dict[str, Any]:
     memory, width = shared_memory(x.device), block(x.size(1))
     rows = 4 * block(rank) + REDUCE_RESIDENT["STAGES"] * REDUCE_RESIDENT["BM"]
     fit = 2 * (rows * width * dtype.itemsize + SCRATCH) <= memory
-    if fit and rank <= 64 and _precision(dtype) == "tf32":  # exact products take twice the memory for each factor
+    if fit and rank <= 64 and dot_precision(dtype) == "tf32":  # exact products take twice the memory for each factor
         return {"BD": width, **REDUCE_RESIDENT}
     smaller = SMALLER_REDUCE if memory < MIN_REDUCE_MEMORY else {}
     return _fitting({"BD": 128 // dtype.itemsize, **REDUCE, **smaller}, rank)
@@ -322,12 +313,8 @@ def _padded(rank: int) -> int:
     return -(-rank // 8) * 8
 
 
-def _precision(dtype: torch.dtype) -> str:
-    return dot_precision(dtype) if dtype == torch.float32 else "tf32"
-
-
 def _shape(heads: int, rank: int, dtype: torch.dtype) -> dict[str, Any]:
-    return {"H": heads, "K": rank, "B": block(rank), "PRECISION": _precision(dtype)}
+    return {"H": heads, "K": rank, "B": block(rank), "PRECISION": dot_precision(dtype)}
 
 
 def _mm(a: Tensor, b: Tensor, out: Tensor) -> None:

@@ -144,17 +144,13 @@ def node_scores(x: Tensor, att_source: Tensor, att_target: Tensor) -> tuple[Tens
     return by_source, by_target
 
 
-def _keep_scores(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs)
-
-
 def _scores_backward(ctx: Any, grad_source: Tensor, grad_target: Tensor) -> tuple[Tensor, ...]:
     x, att_source, att_target = ctx.saved_tensors
     grad_x, sums = scores_gradient_op(grad_source, grad_target, x, att_source, att_target)
     return grad_x, sums[0].to(att_source.dtype), sums[1].to(att_target.dtype)
 
 
-node_scores.register_autograd(_scores_backward, setup_context=_keep_scores)
+node_scores.register_autograd(_scores_backward, setup_context=lambda ctx, inputs, _: ctx.save_for_backward(*inputs))
 
 
 @operator(

@@ -130,9 +130,7 @@ def _attend_gradient_rows(
         tl.store(grad_scores + at_edge[:, None] * HEADS + head[None, :], change, mask=counted)
         i = following
     tl.store(grad_x + row * (HEADS * DEPTH) + place, tl.sum(sums, 0).to(grad_x.dtype.element_ty), mask=inside)
-    tl.store(
-        grad_source + row * HEADS + head, tl.sum(total, 0).to(grad_source.dtype.element_ty), mask=is_head
-    )  # fmt: skip
+    tl.store(grad_source + row * HEADS + head, tl.sum(total, 0).to(grad_source.dtype.element_ty), mask=is_head)
 
 
 @triton.jit

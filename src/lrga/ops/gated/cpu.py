@@ -24,7 +24,7 @@ class GatedMeans(Function):
     def forward(ctx: Any, *args: Any) -> tuple[Tensor, Tensor]:
         e, gated, from_source, from_target, layout = args
         total, below = torch.zeros_like(from_target), torch.zeros_like(from_target)
-        for edges, source, target, (a, b) in _chunks(layout, e, 2):
+        for edges, source, target, (a, b) in _chunks(layout, e):
             here = e[edges]
             here += torch.index_select(from_source, 0, source, out=a)
             here += torch.index_select(from_target, 0, target, out=a)
@@ -54,7 +54,7 @@ class GatedMeans(Function):
             by_source = (grad_gated.index_add(0, source, share), grad_source.index_add(0, source, grad))
             return grad, *by_source, grad_target.index_add(0, target, grad), None
         grad_total, grad = grad_mean / below, torch.empty_like(e)
-        for edges, source, target, (gates, share) in _chunks(layout, e, 2):
+        for edges, source, target, (gates, share) in _chunks(layout, e):
             here = torch.index_select(gated, 0, source, out=grad[edges])
             here -= torch.index_select(mean, 0, target, out=share)
             torch.sigmoid(e[edges], out=gates)
@@ -69,9 +69,9 @@ class GatedMeans(Function):
         return grad, grad_gated, grad_source, grad_target, None
 
 
-def _chunks(layout: EdgeLayout, like: Tensor, count: int) -> list[tuple[slice, Tensor, Tensor, Tensor]]:
-    """Yields for each chunk its edges, their sources and targets, and the shared memory for ``count`` results."""
-    buffer = like.new_empty(count, max((end - first for _, _, first, end in layout.chunks), default=0), like.size(1))
+def _chunks(layout: EdgeLayout, like: Tensor) -> list[tuple[slice, Tensor, Tensor, Tensor]]:
+    """For each chunk its edges, their sources and targets, and the shared memory for two results."""
+    buffer = like.new_empty(2, max((end - first for _, _, first, end in layout.chunks), default=0), like.size(1))
     return [
         (slice(first, end), layout.source[first:end], layout.target[first:end], buffer[:, : end - first])
         for _, _, first, end in layout.chunks

@@ -225,9 +225,7 @@ def gated_backward(
     nodes_each = -(-num_nodes // programs)
     walk = _walk(block)
     grad_mean = torch.zeros_like(mean) if grad_mean is None else grad_mean.contiguous()
-    grad_e_hat, grad_total = torch.empty_like(e_hat), torch.empty_like(denominator)
-    if grad_out is not None:
-        grad_out = grad_out.contiguous()
+    grad_out, grad_e_hat, grad_total = dense(grad_out), torch.empty_like(e_hat), torch.empty_like(denominator)
     if grad_out is not None and norm_weight is not None:
         tile = tiling.sum_numbers // block
         edges_each = -(-num_edges // tiling.sum_programs // tile) * tile
@@ -256,7 +254,10 @@ def gated_backward(
         grad_e_hat, e_hat, grad_total, out_target, out_order, out_ptr, grad_gated, grad_source, num_sources,
         -(-num_sources // programs), D=channels, **walk,
     )  # fmt: skip
-    grad_weight, grad_bias = weight_gradient(grad_e_hat, edge_attr, weight, grad_source)
+    # The gradient is zero in padding, so its sum over all edges is that of grad_source over all sources.
+    grad_bias = launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
+    with torch.autocast(edge_attr.device.type, enabled=False):
+        grad_weight = torch.mm(grad_e_hat.to(weight.dtype).t(), edge_attr.to(weight.dtype))
     if need_attr and own_product:
         map_edges(grad_e_hat, weight.t(), in_ptr, added=grad_out if through else None, out=grad_attr)
     elif need_attr:
@@ -355,16 +356,6 @@ def across(weight: Tensor) -> Tensor:
     return weight
 
 
-def weight_gradient(grad: Tensor, edge_attr: Tensor, weight: Tensor, grad_source: Tensor) -> tuple[Tensor, Tensor]:
-    """``gradᵀ e`` in the shape of the weight, and the sum of ``grad``, which is zero in padding.
-
-    ``grad_source`` ``[N, O]`` holds the sums of ``grad`` over the edges of each source.
-    """
-    of_bias = launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
-    with torch.autocast(grad.device.type, enabled=False):
-        return torch.mm(grad.to(weight.dtype).t(), edge_attr.to(weight.dtype)), of_bias
-
-
 def map_edges(
     x: Tensor,
     weight: Tensor,
@@ -386,7 +377,6 @@ def map_edges(
         return
     how = tiles_on(x.device, product_tiles)
     (inner0, inner1), (outer0, outer1) = blocks_of(weight.size(1)), blocks_of(weight.size(0))
-    precision = "tf32" if weight.dtype != torch.float32 else dot_precision(weight.dtype)
     bias, from_source, from_target, source, target = ends or (out, out, out, in_ptr, in_ptr)  # not read without ends
     launch(
         kernels.map_edges, (min(how.programs, -(-num_edges // how.rows)),),
@@ -396,5 +386,5 @@ def map_edges(
         INNER=weight.size(1), OUTER=weight.size(0), STRIDE_I=weight.stride(1), STRIDE_O=weight.stride(0),
         FORWARD=ends is not None, ADDED=added is not None, STAGES=how.stages, BM=how.rows, I0=inner0, I1=inner1,
         O0=outer0, O1=outer1, num_warps=how.warps, num_stages=how.stages, COMPUTE=compute_type(weight.dtype),
-        PRECISION=precision,
+        PRECISION=dot_precision(weight.dtype),
     )  # fmt: skip

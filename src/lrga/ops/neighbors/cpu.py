@@ -44,18 +44,13 @@ def product(ptr: Tensor, columns: Tensor, values: Tensor, dense: Tensor, reduce:
     if columns.size(0) * dense.size(1) < WORTH_A_THREAD:
         rows = torch.repeat_interleave(ptr.diff(), output_size=columns.size(0))
         terms = values.unsqueeze(-1) * dense.index_select(0, columns)
-        return combine_rows(terms, rows, ptr.size(0) - 1, reduce)
+        zeros = terms.new_zeros(ptr.size(0) - 1, terms.size(1))
+        if reduce == "sum":
+            return zeros.index_add_(0, rows, terms)
+        return zeros.scatter_reduce_(0, rows.unsqueeze(-1).expand_as(terms), terms, reduce, include_self=False)
     size = (ptr.size(0) - 1, dense.size(0))
     matrix = torch.sparse_csr_tensor(ptr, columns, values, size, check_invariants=False)
     return torch.sparse.mm(matrix, dense.contiguous(), reduce)
-
-
-def combine_rows(terms: Tensor, rows: Tensor, num_rows: int, reduce: str = "sum") -> Tensor:
-    """``terms`` ``[E, D]`` reduced to their ``rows`` ``[E]``, ``[num_rows, D]``, on one thread."""
-    zeros = terms.new_zeros(num_rows, terms.size(1))
-    if reduce == "sum":
-        return zeros.index_add_(0, rows, terms)
-    return zeros.scatter_reduce_(0, rows.unsqueeze(-1).expand_as(terms), terms, reduce, include_self=False)
 
 
 def sum_sources(x: Tensor, layout: EdgeLayout, weight: Tensor | None = None) -> Tensor:
@@ -121,13 +116,8 @@ class _MaxSources(Function):
         layout: EdgeLayout = ctx.layout
         if torch.is_grad_enabled():
             is_highest = (x.index_select(0, layout.source) == highest.index_select(0, layout.target)).to(x.dtype)
-            ties = (
-                torch.zeros_like(highest)
-                .index_add(0, layout.target, is_highest)
-                .clamp(min=1)
-                .masked_fill(highest.isnan(), 0.0)
-            )
-            share = grad / ties
+            ties = torch.zeros_like(highest).index_add(0, layout.target, is_highest).clamp(min=1)
+            share = grad / ties.masked_fill(highest.isnan(), 0.0)
             messages = is_highest * share.index_select(0, layout.target)
             return torch.zeros_like(x).index_add(0, layout.source, messages), None
         grad_x = torch.zeros_like(x)

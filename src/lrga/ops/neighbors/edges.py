@@ -8,6 +8,7 @@ Letters: N nodes, T targets and S sources (N each in a whole graph), E edges.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -184,13 +185,8 @@ class EdgeLayout(Cacheable):
         steps = torch.arange(0, self.num_edges, EDGES_OF_A_CHUNK, device=self.device)
         starts = torch.searchsorted(self.in_ptr, steps, right=True) - 1
         nodes = torch.unique(torch.cat([starts, starts.new_tensor([0, self.num_targets])]))
-        edges = self.in_ptr.index_select(0, nodes)
-        node_list, edge_list = nodes.tolist(), edges.tolist()
-        return [
-            (node_list[i], node_list[i + 1], edge_list[i], edge_list[i + 1])
-            for i in range(len(node_list) - 1)
-            if edge_list[i] < edge_list[i + 1]
-        ]
+        runs = pairwise(zip(nodes.tolist(), self.in_ptr.index_select(0, nodes).tolist(), strict=True))
+        return [(node, end_node, edge, end_edge) for (node, edge), (end_node, end_edge) in runs if edge < end_edge]
 
     @outside_inference
     def map(self, function: Callable[[Tensor], Tensor]) -> "EdgeLayout":

@@ -115,27 +115,6 @@ sum_sources_op.register_autograd(_sum_gradient, setup_context=_keep_sum)
 
 
 @operator(
-    "lrga::transposed_sum",
-    lambda grad, *rest: grad.new_empty(rest[4].size(0) - 1, *grad.shape[1:], dtype=rest[-1]),
-    differentiable=False,
-)
-def transposed_sum_op(
-    grad: Tensor,
-    weight: Tensor | None,
-    order: Tensor | None,
-    dst_scale: Tensor | None,
-    src_scale: Tensor | None,
-    ptr: Tensor,
-    columns: Tensor,
-    rows: Tensor,
-    split: bool,
-    dtype: torch.dtype,
-) -> Tensor:
-    """The gradient of x: the sum over the outgoing edges of each node."""
-    return launch_sum(grad, weight, order, dst_scale, src_scale, ptr, columns, rows, split, dtype)
-
-
-@operator(
     "lrga::edge_dots",
     lambda x, _grad, source, *rest: x.new_empty(source.size(0), *x.shape[1:-1], dtype=rest[-1]),
     differentiable=False,
@@ -235,10 +214,17 @@ def launch_sum(
             x, columns, order, weight, src_scale, ptr, rows, partial, num_rows, **sizes,
         )  # fmt: skip
     launch(
-        kernels._sum_rows, (num_rows, blocks),
-        x, columns, order, weight, dst_scale, src_scale, ptr, partial, y, **sizes
-    )  # fmt: skip
+        kernels._sum_rows, (num_rows, blocks), x, columns, order, weight, dst_scale, src_scale, ptr, partial, y, **sizes
+    )
     return y
+
+
+# The gradient of x: the sum over the outgoing edges of each node.
+transposed_sum_op = operator(
+    "lrga::transposed_sum",
+    lambda x, *rest: x.new_empty(rest[4].size(0) - 1, *x.shape[1:], dtype=rest[-1]),
+    differentiable=False,
+)(launch_sum)
 
 
 def max_sources(x: Tensor, layout: EdgeLayout) -> Tensor:

@@ -140,9 +140,7 @@ def _larger(a, b):
 
 
 @triton.jit
-def _max_rows(
-    x, source, ptr, y, ties, WIDTH: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr
-):  # fmt: skip
+def _max_rows(x, source, ptr, y, ties, WIDTH: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr):
     """Maxima of a node, zero without edges, and the number of edges that reach them."""
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     row = tl.program_id(0).to(tl.int64)
@@ -165,9 +163,7 @@ def _max_rows(
 
 
 @triton.jit
-def _max_gradient_rows(
-    x, y, share, target, ptr, grad, WIDTH: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr
-):  # fmt: skip
+def _max_gradient_rows(x, y, share, target, ptr, grad, WIDTH: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr):
     """The gradient of a source."""
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     row = tl.program_id(0).to(tl.int64)

@@ -58,8 +58,7 @@ def symmetric_factors(edges: Edges, x: Tensor) -> tuple[Tensor, Tensor]:
     """1/√ of the in- and out-degrees (at least 1), ``[T]`` and ``[S]``: the factors of GCN's sums."""
     wide = torch.promote_types(x.dtype, torch.float32)  # float16 cannot represent large degrees
     if isinstance(edges, EdgeLayout) and edges.gcn_factors is not None:
-        dst_scale, src_scale = (factor.to(wide) for factor in edges.gcn_factors)
-        return dst_scale, src_scale
+        return edges.gcn_factors[0].to(wide), edges.gcn_factors[1].to(wide)
     if isinstance(edges, EdgeLayout) and runs_on_gpu(x) and not torch.compiler.is_compiling():
         return edges.degree_roots
     dst_scale, src_scale = (d.clamp(min=1).to(wide).rsqrt() for d in degrees(edges, x.size(0)))

@@ -134,8 +134,7 @@ def _all_rows(x: Tensor, state: BatchNormState, training: bool) -> Tensor:
 
 def _real_rows(x: Tensor, state: BatchNormState, training: bool, count: Tensor) -> Tensor:
     """Masks the first ``count`` rows without reading the number: shapes stay the same, without synchronisation."""
-    half = x.dtype in (torch.float16, torch.bfloat16)
-    wide = x.float() if half else x
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     real = (torch.arange(x.size(0), device=x.device) < count).unsqueeze(-1)
     mean, var = state.mean, state.var
     if training or mean is None or var is None:

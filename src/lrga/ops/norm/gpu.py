@@ -76,12 +76,10 @@ class _Normalize(Function):
         x, residual, weight, bias = x.contiguous(), dense(residual), dense(weight), dense(bias)
         running = state.running
         mean, var = running[0].contiguous(), running[1].contiguous()
-        parts = torch.empty(2, how.parts, width, device=x.device) if training else None
-        part_mean, part_dev = (None, None) if parts is None else parts.unbind()
-        batches = state.batches if training else None
+        part_mean, part_dev = torch.empty(2, how.parts, width, device=x.device).unbind() if training else (None, None)
         blocks = triton.cdiv(width, how.columns)
         share = {"WIDTH": width, "BD": how.columns, "num_warps": how.warps}
-        average = batches if state.momentum is None else None
+        average = state.batches if training and state.momentum is None else None
         statistics = (part_mean, part_dev, mean, var, average, kept, count, rows, how.parts, how.rows_of_part)
         numbers = (state.momentum or 0.0, state.eps)
         choices = {"TRAINING": training, "BEFORE": before == "relu"}
@@ -89,8 +87,8 @@ class _Normalize(Function):
         if training:
             launch(
                 kernels.part_statistics, (how.parts, blocks),
-                x, count, batches, part_mean, part_dev, rows, how.rows_of_part, BEFORE=before == "relu", BR=how.step,
-                **share,
+                x, count, state.batches, part_mean, part_dev, rows, how.rows_of_part, BEFORE=before == "relu",
+                BR=how.step, **share,
             )  # fmt: skip
         if whole:
             columns = triton.cdiv(width, 16)
@@ -149,9 +147,8 @@ def batch_norm_gradient_op(
     choices = {"BEFORE": before == "relu", "AFTER": after or "", "STRIDE": grad.stride(0)}
     inputs = (x.contiguous(), grad, kept.contiguous(), dense(weight), dense(bias), count, part_bias, part_weight)
     launch(
-        kernels.part_gradients, (how.parts, blocks),
-        *inputs, rows, how.rows_of_part, BR=how.step, **choices, **share,
-    )  # fmt: skip
+        kernels.part_gradients, (how.parts, blocks), *inputs, rows, how.rows_of_part, BR=how.step, **choices, **share
+    )
     if how.whole:
         columns = triton.cdiv(width, 16)
         launch(kernels.whole_gradients, (columns,), part_bias, part_weight, sums, how.parts, WIDTH=width, **WHOLE)

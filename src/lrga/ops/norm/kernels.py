@@ -34,11 +34,6 @@ def _load(x, row, column, end, WIDTH: tl.constexpr, STRIDE: tl.constexpr):
 
 
 @triton.jit
-def _elu(value):
-    return tl.where(value > 0.0, value, tl.exp(tl.minimum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)) - 1.0)
-
-
-@triton.jit
 def _origin(x, column, WIDTH: tl.constexpr, BEFORE: tl.constexpr):
     """The first row; means are stored relative to it."""
     value = tl.load(x + column, mask=column < WIDTH, other=0.0).to(tl.float32)
@@ -180,7 +175,7 @@ def normalize_rows(
     if AFTER == "relu":
         value = _relu(value)
     if AFTER == "elu":
-        value = _elu(value)
+        value = tl.where(value > 0.0, value, tl.exp(tl.minimum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)) - 1.0)
     value = tl.where((row < real)[:, None], value, 0.0)
     if residual is not None:
         value += _load(residual, row, column, num_rows, WIDTH, WIDTH)
@@ -246,9 +241,7 @@ def _sum_parts(parts, num_parts, column, WIDTH: tl.constexpr, BP: tl.constexpr, 
 
 
 @triton.jit
-def whole_gradients(
-    part_bias, part_weight, sums, num_parts, WIDTH: tl.constexpr, BP: tl.constexpr, BD: tl.constexpr
-):  # fmt: skip
+def whole_gradients(part_bias, part_weight, sums, num_parts, WIDTH: tl.constexpr, BP: tl.constexpr, BD: tl.constexpr):
     """The gradients of bias and weight."""
     column = tl.program_id(0) * BD + tl.arange(0, BD)
     tl.store(sums + column, _sum_parts(part_bias, num_parts, column, WIDTH, BP, BD), mask=column < WIDTH)
