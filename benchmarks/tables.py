@@ -258,22 +258,22 @@ def cells_table(folder: Path) -> str:
         for row in record["rows"]
     ]
     facts = f"{record['device']}, torch {record['torch']}, PATTERN at {record['settings']['budget'].upper()}, TF32. "
-    facts += conditions(record) + _beside_before(folder) + "\n\n"
+    facts += conditions(record) + _beside_before(folder, record["commit"]) + "\n\n"
     headings = ["", "width × layers", "batch", "captured, ms", "plain, ms", "times faster", "s / epoch"]
     return facts + markdown(headings, rows)
 
 
-def _beside_before(folder: Path) -> str:
+def _beside_before(folder: Path, commit_of_table: str) -> str:
     """How captured steps compare with those of version 0.1."""
     record = read("cells-before-h200", folder)
     if record is None:
         return ""
     commit = record["rows"][0]["baseline"].removeprefix("commit ")[:7]
-    times = ", ".join(f"{row['case']} {number(row['baseline_ms'])}" for row in record["rows"])
-    longer, later = sorted(1 / row["ratio"] for row in record["rows"]), record["commit"][:7]
+    run = "the same run" if record["commit"] == commit_of_table else f"another run, of commit {record['commit'][:7]}"
+    times = ", ".join(f"{row['case']} {number(row['baseline_ms'])} ({1 / row['ratio']:.2f})" for row in record["rows"])
     return (
-        f"\n\nIn another run, a captured step of commit {later} took {longer[0]:.2f} to {longer[-1]:.2f} times "
-        f"as long as one of version 0.1 (commit {commit}), which took, in ms: {times}."
+        f"\n\nA captured step of version 0.1 (commit {commit}) in {run}, in ms, and in brackets how many times as long "
+        f"the step takes now: {times}."
     )
 
 

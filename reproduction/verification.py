@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lrga.data.datasets.spec import dataset_specs, spec_of
 from lrga.errors import ChecksumError, OptionError
 from lrga.experiments.campaign import Campaign, Outcome, say_on_stderr
 from lrga.experiments.cell import Cell, run_name
@@ -136,6 +137,12 @@ def _check_graphs(record: RunRecord, config: TrainingConfig) -> None:
 def _other_graphs(record: RunRecord, found: str | None) -> ChecksumError:
     expected = f"the graphs of the record ({record.data['name']}, sha256 {str(record.data.get('sha256'))[:12]}…)"
     remedy = "build the data as the record says (data.recipe), or point --source or --data-root at those files"
+    made, name = (record.data.get("recipe") or {}).get("version"), record.data["name"]
+    if name in dataset_specs() and made not in (None, now := spec_of(name).recipe_version):
+        remedy = (
+            f"version {made} of the recipe built those graphs, this lrga builds version {now}; make a new record with "
+            "`lrga reproduce run`, or verify with the commit of the record (environment.commit)"
+        )
     return ChecksumError(expected, f"other graphs ({str(found)[:12]}…)", remedy)
 
 

@@ -192,6 +192,14 @@ def test_other_graphs_are_refused_before_training(recorded, tmp_path, checksum):
     assert not options["output"].exists()
 
 
+def test_graphs_of_an_earlier_recipe_are_named(recorded, tmp_path):
+    path, options = recorded
+    data = read_record(path).data
+    earlier = data | {"sha256": "0" * 64, "recipe": data["recipe"] | {"version": 0}}
+    with pytest.raises(ChecksumError, match="version 0 of the recipe built those graphs, this lrga builds version 1"):
+        verify(changed(path, tmp_path, data=earlier), **options)
+
+
 def test_a_second_run_that_is_paused_is_neither_right_nor_wrong(recorded):
     path, options = recorded
     rerun = verify(path, time_limit=1e-9, **options)
