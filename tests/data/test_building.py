@@ -218,9 +218,16 @@ def test_builds_of_two_variants_wait_for_each_other(tmp_path):
     assert all(plan.finished() is not None for plan in plans)
 
 
-def test_missing_sources_and_files_are_named_with_their_place(plan, tmp_path):
+def test_a_generated_set_reads_no_files(plan, tmp_path):
+    for action in (plan.report, lambda source: build_dataset(plan, source=source)):
+        with pytest.raises(OptionError, match="CLUSTER is generated, not read. To fix: remove it"):
+            action(tmp_path)
+    assert not plan.folder.exists()
+
+
+def test_missing_sources_and_files_are_named_with_their_place(tmp_path):
     with pytest.raises(DataMissingError, match="nowhere"):
-        build_dataset(plan, source=tmp_path / "nowhere")
+        build_dataset(plan_dataset("ZINC", tmp_path), source=tmp_path / "nowhere")
     with pytest.raises(DataMissingError) as caught:
         load("ZINC", tmp_path, download=False)
     assert str(tmp_path / "ZINC" / "raw") in str(caught.value)

@@ -97,33 +97,46 @@ def test_labels_that_are_all_missing_are_named_but_numbers_may_be_minus_one(tmp_
     assert data.notes == ()
 
 
-def test_repeated_rows_of_edges_are_one_edge_and_told_of_unless_their_values_differ(tmp_path):
+def test_every_row_of_edges_is_an_edge_and_repeats_are_told_of(tmp_path):
     edges = "source,target\n0,1\n1,0\n0,1\n1,2\n0,1\n"
     table = read_folder(write_nodes(tmp_path, "x,y", ["0,0", "1,1", "2,0"], edges))
-    assert table[0].edge_index.tolist() == [[0, 1, 1], [1, 0, 2]]
-    assert table.edges_per_graph.tolist() == [3]
-    assert tuple(table.meta["notes"]) == ("2 duplicate rows of edges.csv removed",)
+    assert sorted(table[0].edge_index.t().tolist()) == [[0, 1], [0, 1], [0, 1], [1, 0], [1, 2]]
+    assert tuple(table.meta["notes"]) == ("2 rows of edges.csv repeat an earlier row; each is an edge",)
     edges = "source,target,w\n0,1,1.5\n0,1,2.5\n1,0,1\n0,1,1.5\n"
     table = read_folder(write_nodes(tmp_path, "x,y", ["0,0", "1,1", "2,0"], edges))
-    assert table[0].edge_attr.tolist() == [[1.5], [2.5], [1.0]]
-    assert tuple(table.meta["notes"]) == ("1 duplicate rows of edges.csv removed",)
-    edges = "source,target,y,split\n0,1,0.5,train\n1,0,0.5,val\n1,2,1.5,test\n0,2,,\n0,2,,\n0,2,0.0,train\n"
-    table = read_folder(write_nodes(tmp_path, "x", ["0", "1", "2"], edges))
-    assert table.edges_per_graph.tolist() == [5]
-    assert table.meta["notes"][0] == "1 duplicate rows of edges.csv removed"
+    assert sorted(table[0].edge_attr.flatten().tolist()) == [1.0, 1.5, 1.5, 2.5]
+    assert tuple(table.meta["notes"]) == ("1 rows of edges.csv repeat an earlier row; each is an edge",)
 
 
-def test_repeats_are_found_graph_by_graph_and_targets_follow(tmp_path):
+def test_targets_follow_repeated_edges_of_several_graphs(tmp_path):
     (tmp_path / "nodes.csv").write_text("graph,node\n" + "".join(f"{g},{n}\n" for g in "ba" for n in "xy"))
     (tmp_path / "edges.csv").write_text(
         "graph,source,target,y,split\na,x,y,3,train\nb,x,y,1,val\na,x,y,3,train\nb,y,x,2,test\nb,x,y,,\nb,x,y,,\n"
     )
     table = read_folder(tmp_path)
-    assert table.edges_per_graph.tolist() == [3, 1]  # b is the first graph
-    assert table.edge_index.tolist() == [[1, 0, 0, 2], [0, 1, 1, 3]]  # y to x comes first: sorted by target
-    assert table.y.tolist()[:2] == [2, 1]
-    assert table.y.tolist()[3] == 3
-    assert table.attribute("split").tolist() == [2, 1, -1, 0]
+    assert table.edges_per_graph.tolist() == [4, 2]  # b is the first graph
+    assert table.edge_index.tolist() == [[1, 0, 0, 0, 2, 2], [0, 1, 1, 1, 3, 3]]  # sorted by target
+    assert table.y[[0, 1, 4, 5]].tolist() == [2, 1, 3, 3]
+    assert table.attribute("split").tolist() == [2, 1, -1, -1, 0, 0]
+
+
+@pytest.mark.parametrize("level", ["node", "graph"])
+def test_repeated_edges_are_the_same_from_a_folder_and_a_list(tmp_path, level):
+    y = torch.tensor([0, 1, 0]) if level == "node" else torch.tensor([0])
+    edge_index = torch.tensor([[0, 0, 1, 2], [1, 1, 2, 0]])
+    graphs = [Data(x=torch.tensor([[0.0], [1.0], [2.0]]), edge_index=edge_index, y=(y + i) % 2) for i in range(12)]
+    label = [f",{int(v)}" for g in graphs for v in g.y] if level == "node" else [""] * 36
+    head = "graph,node,x0" + (",y" if level == "node" else "")
+    rows = [f"{i},{n},{n}{label[3 * i + n]}" for i in range(12) for n in range(3)]
+    (tmp_path / "nodes.csv").write_text("\n".join([head, *rows]) + "\n")
+    ends = [f"{i},{s},{t}" for i in range(12) for s, t in edge_index.t().tolist()]
+    (tmp_path / "edges.csv").write_text("\n".join(["graph,source,target", *ends]) + "\n")
+    if level == "graph":
+        (tmp_path / "graphs.csv").write_text("graph,y\n" + "".join(f"{i},{int(g.y)}\n" for i, g in enumerate(graphs)))
+    folder, listed = load_custom(tmp_path), load_custom(graphs)
+    for split, packed in listed.splits.items():
+        assert torch.equal(folder.splits[split].edge_index, packed.edge_index)
+        assert torch.equal(folder.splits[split].y, packed.y)
 
 
 def test_a_mask_of_something_else_is_refused():

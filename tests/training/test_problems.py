@@ -190,6 +190,17 @@ def test_any_number_can_be_logged_and_is_kept(kind, make_config, make_splits, tm
     assert compact(result.history)["largest weight"][-1] == pytest.approx(result.last.numbers["largest weight"], 1e-3)
 
 
+@pytest.mark.parametrize("kind", ["graphs", "links"])
+def test_a_number_logged_before_a_pause_is_in_the_record_of_its_epoch(make_trainer, kind):
+    trainer = make_trainer(kind, max_epochs=1)
+    next(trainer.steps())
+    trainer.log("seen", 1.5)
+    again = make_trainer(kind, max_epochs=1)
+    restore(again, *capture(trainer))
+    again.fit()
+    assert again.last.numbers == {"seen": 1.5}
+
+
 HOSTILE = [*(("norm", value) for value in (math.nan, -math.inf, 10**400, "text", None)), ("val_loss", 1.0), (3, 1.0)]
 
 

@@ -81,7 +81,7 @@ class Trainer:
         self.records = 0  # number of recorded epochs
         self.last: EpochRecord | None = None
         self.best: Best | None = None
-        self._numbers: dict[str, float] = {}
+        self.numbers: dict[str, float] = {}
         self.start_stage(0)
 
     def start_stage(self, number: int) -> None:
@@ -143,7 +143,7 @@ class Trainer:
             raise OptionError(expected, repr(name), "choose another name")
         with suppress(TypeError, ValueError, OverflowError):
             if math.isfinite(number := float(value)):
-                self._numbers[name] = number
+                self.numbers[name] = number
                 return
         remedy = "pass one number, and only in epochs in which it is finite"
         raise NonFiniteError(f"a finite value to log as {name!r}", f"{value!r:.60}", remedy)
@@ -250,9 +250,9 @@ class Trainer:
             **{f"{split}_metric": metric for split, (_, metric) in found.items()},
             seconds=round(self.epoch_seconds, 3),
             elapsed=round(self.seconds, 3),
-            numbers=self._numbers,
+            numbers=self.numbers,
         )
-        self._numbers = {}
+        self.numbers = {}
         if self.best is None or self.problem.task.is_better(self.last.val_metric, self.best.record.val_metric):
             self.best = Best(self.last, self.weights())
         self.epoch, self.batch, self.epoch_seconds = self.epoch + 1, 0, 0.0

@@ -18,7 +18,7 @@ from lrga.data.datasets.source import BuildContext, data_root
 from lrga.data.datasets.spec import SPLITS, DatasetSpec, dataset_specs, spec_of
 from lrga.data.links.data import LinkData, load_link_data, save_link_data
 from lrga.data.packed.graphs import PackedGraphs
-from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError
+from lrga.errors import ChecksumError, DataError, DataMissingError, LRGAError, OptionError
 from lrga.io import limits
 from lrga.io.documents import write_json
 from lrga.io.download import problem_of
@@ -99,12 +99,12 @@ class Plan:
 
     def report(self, source: str | Path | None = None) -> dict[str, Any]:
         """What is built, or what a build (from ``source`` if given) would do, as JSON values."""
-        manifest, origin = self.finished(), _existing_folder(source)
+        manifest, origin = self.finished(), self.folder_of(source)
         listed = [f"{key} {_text(value, ', ')}" for key, value in self.recipe["options"].items()]
         how = f"with {', '.join(listed) or 'no options'} in {self.folder}"
         if manifest is not None:
             what = f"{self.spec.name} is built in {self.folder}; nothing to do."
-        elif origin is not None and self.spec.reads_source:
+        elif origin is not None:
             what = f"{self.spec.name} would be built from the files in {origin}, without any download, {how}."
         else:
             files = ", ".join(file.url for file in self.spec.files)
@@ -125,9 +125,20 @@ class Plan:
             "terms": self.spec.terms,
         }
 
+    def folder_of(self, source: str | Path | None) -> Path | None:
+        """The folder of raw or prepared files, which must exist, if this set reads files."""
+        if source is None:
+            return None
+        if not self.spec.reads_source:
+            raise OptionError("no source", f"one, but {self.spec.name} is generated, not read", "remove it")
+        path = Path(source).expanduser().absolute()
+        if not path.is_dir():
+            raise DataMissingError(f"a folder of data files at {path}", "no such folder", "pass a folder with them")
+        return path
+
     def warn_of_other_source(self, manifest: Manifest, source: str | Path | None) -> None:
         """Warns that ``source`` is ignored if the existing set was built from something else."""
-        if source is None or not self.spec.reads_source:
+        if source is None:
             return
         asked, built = Path(source).expanduser().resolve(), manifest.notes.get("source")
         if built is None or Path(built).resolve() != asked:
@@ -174,7 +185,7 @@ def build_dataset(
         download: Whether the network may be used.
         force: Builds the variant again even if it exists.
     """
-    folder = _existing_folder(source)
+    folder = plan.folder_of(source)
     context = BuildContext(plan.raw, plan.work, folder, progress, download)
     with FolderLock(plan.folder.parent, wait=progress):  # variants share raw files
         manifest = None if force else plan.finished()
@@ -362,15 +373,6 @@ def verify(name: str, root: str | Path | None = None) -> list[Check]:
         remedy = f"build it: lrga data build {base.name}" + ("" if root is None else f" --data-root {base.parent}")
         raise DataMissingError(f"{base.name} in {base.parent}", "nothing built there", remedy)
     return checks
-
-
-def _existing_folder(source: str | Path | None) -> Path | None:
-    if source is None:
-        return None
-    path = Path(source).expanduser().absolute()
-    if not path.is_dir():
-        raise DataMissingError(f"a folder of data files at {path}", "no such folder", "pass a folder with them")
-    return path
 
 
 def _text(value: Any, separator: str = "-") -> str:

@@ -50,7 +50,7 @@ class Table:
             label is 0 or NaN.
         lines: Line number of each row below the header.
         blank: [rows] whether the column ``y`` is blank; ``None`` without such a column.
-        repeated: Number of dropped rows that are equal to an earlier row.
+        repeated: Number of rows that are equal to an earlier row, in a table of edges.
         target_names: Names of the columns ``y:NAME``, without ``y:``.
     """
 
@@ -111,7 +111,7 @@ def read_folder(folder: Path, *, level: str | None = None, target: bool = True) 
         remedy = "add its nodes to nodes.csv, or remove the graph"
         raise graphs.error(row, "a graph with nodes", f"graph {graph_ids[row]!r} without any in nodes.csv", remedy)
     begin = np.cumsum(num_nodes) - num_nodes
-    notes = [f"{edges.repeated:,} duplicate rows of edges.csv removed"] * bool(edges.repeated)
+    notes = [f"{edges.repeated:,} rows of edges.csv repeat an earlier row; each is an edge"] * bool(edges.repeated)
     x, x_names = _features("node", nodes, notes, strict=target)
     place = np.empty(nodes.rows, np.int64)  # index of every row of nodes.csv inside its graph
     place[order] = np.arange(nodes.rows) - np.repeat(begin, num_nodes)
@@ -139,7 +139,7 @@ def read_folder(folder: Path, *, level: str | None = None, target: bool = True) 
         columns[level]["y"] = y[orders[level]]
         if code is not None:
             columns[split_level]["split"] = code[orders[split_level]]
-            meta["split"] = f"column split of {split_level}s.csv"
+            meta["split"] = f"the column split of {split_level}s.csv"
     ids = np.asarray(nodes.texts["node"], dtype=object)[order]
     return pack_arrays(
         num_nodes=num_nodes,
@@ -291,7 +291,7 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
 
     Ids and ``split`` are text, ``y`` is text if its first value is not a number, and all other columns are numbers.
     ``split``, ``y`` and ``y:NAME`` may be blank in some rows. ``required`` columns must exist. With ``of_edges`` the
-    file may have no rows, and repeated rows are dropped.
+    file may have no rows, and repeated rows are counted.
 
     Example:
         >>> import tempfile
@@ -311,11 +311,8 @@ def read_table(path: Path, *required: str, of_edges: bool = False) -> Table:
             raise DataError("well-formed CSV", f"{error} in {path}, line {reader.line_num}", remedy) from error
     header = [name.strip() for name in numbered[0][1]] if numbered else []
     _check_header(path, header, required)
-    count = len(numbered)
-    if of_edges:
-        first = {tuple(row): line for line, row in reversed(numbered)}
-        numbered = [(line, row) for line, row in numbered if first[tuple(row)] == line]
-    table = Table(path, lines=[line for line, _ in numbered[1:]], repeated=count - len(numbered))
+    repeated = len(numbered) - len({tuple(row) for _, row in numbered}) if of_edges else 0
+    table = Table(path, lines=[line for line, _ in numbered[1:]], repeated=repeated)
     if table.rows == 0 and not of_edges:
         remedy = "write one row for each item, or remove the file if there are none"
         raise DataError(f"rows below the header in {path}", "only a header (line 1)", remedy)

@@ -128,7 +128,7 @@ def load_custom(
     source, graphs = _name(data), read_graphs(data, level=level)
     level = graphs.columns["y"].level
     if "split" in graphs.columns and (split is not None or seed is not None):
-        got = f"{'a seed' if split is None else 'fractions'} as well as the {graphs.meta['split']}"
+        got = f"{'a seed' if split is None else 'fractions'} as well as {graphs.meta['split']}"
         raise OptionError("one split of the data", got, "omit it, or remove the split from the data")
     known = labelled(graphs, task)
     notes = graphs.meta.get("notes", [])

@@ -84,7 +84,8 @@ class NeighborSampler:
         low, high = (int(value) for value in torch.aminmax(nodes)) if nodes.numel() else (-1, -1)
         if low < 0 or high >= count or torch.unique(nodes).numel() < nodes.numel():
             expected = f"distinct seed nodes between 0 and {count - 1}"
-            raise DataError(expected, f"{nodes.numel()} seeds from {low} to {high}", "pass each seed once")
+            got = f"{nodes.numel()} seeds from {low} to {high}" if nodes.numel() else "no seeds"
+            raise DataError(expected, got, "pass each seed once")
         return nodes
 
     def _draw(self, nodes: Tensor, fanout: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
@@ -140,6 +141,8 @@ def from_neighbor_batch(data: Any) -> PackedBatch:
     """
     from torch_geometric.data import Data
 
+    if not isinstance(data, Data):
+        raise DTypeError("a batch of PyG's NeighborLoader", type(data).__name__, "pass a torch_geometric.data.Data")
     seeds = data.get("batch_size")
     if not isinstance(seeds, int) or not 1 <= seeds <= data.num_nodes:
         expected = f"batch_size, the number of seeds, from 1 to {data.num_nodes}"

@@ -60,7 +60,8 @@ class Batches:
             epochs = min(64, -(-_SIMULATED * batch_size // len(graphs)))
             orders = [source.permutation(len(graphs)) for _ in range(epochs)]
         totals = np.concatenate([self._totals(self._rows(order)) for order in orders])
-        self.capacities = sorted({self._size(*np.quantile(totals[:, :2], q, axis=0)) for q in QUANTILES})
+        sizes = np.ceil(np.quantile(totals[:, :2], QUANTILES, axis=0)).astype(int).tolist()
+        self.capacities = sorted({self._distinct(_up(n + MIN_SPARE_NODES, NODES), _up(e, EDGES)) for n, e in sizes})
         smallest, largest = self.capacities[0], self.capacities[-1]
         if largest.nodes <= MERGE_RATIO * smallest.nodes and largest.edges <= MERGE_RATIO * smallest.edges:
             self.capacities = [largest]
@@ -92,9 +93,6 @@ class Batches:
     def _totals(self, rows: np.ndarray) -> np.ndarray:
         """[S, 3]: nodes, edges and valid predictions of each batch."""
         return self._sizes[rows].sum(1)
-
-    def _size(self, nodes: float, edges: float) -> Capacity:
-        return self._distinct(_up(int(np.ceil(nodes)) + MIN_SPARE_NODES, NODES), _up(int(np.ceil(edges)), EDGES))
 
     def _distinct(self, nodes: int, edges: int) -> Capacity:
         """Makes the numbers of nodes, edges and graphs distinct, so that the number of rows identifies the level."""

@@ -123,7 +123,8 @@ class RunData:
             if options.fanouts is not None:
                 graphs = SampledProblem
                 if world_size() > 1:
-                    raise OptionError("one process for fanouts", f"{world_size()} processes", "start one process")
+                    got = f"{world_size()} processes, which would draw the same samples"
+                    raise OptionError("one process for fanouts", got, "start one process")
             return (graphs(model, task, self.data.splits, options, seed=run.seed),)
         link = config.link
         assert link is not None
@@ -347,7 +348,7 @@ def _standardized(data: TrainingData, standardize: bool | None) -> TrainingData:
             raise DataError("targets (y) that float32 can distinguish", got, remedy)
         return data
     train = seen["train"]
-    std, mean = torch.std_mean(train, dim=0, correction=0)
+    std, mean = torch.std_mean(train, dim=0, correction=int(len(train) > 1))
     constant = (train == train[0]).all(dim=0)
     if bool((~constant & (std < torch.finfo(torch.float32).tiny)).any()):
         raise DataError("targets (y) that differ by at least 1e-38", "smaller differences", "scale the target")

@@ -317,7 +317,7 @@ class PartitionedLinkProblem(LinkProblem):
         return whole
 
     def _check_mask(self, conv: str) -> None:
-        raise UnsupportedError("one process for mask_batch", f"{world_size()} processes", "start one process")
+        raise UnsupportedError("the whole graph for mask_batch", f"{world_size()} parts of it", "start one process")
 
     def diagnose_split(self, split: str) -> str | None:
         return None

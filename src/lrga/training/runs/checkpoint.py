@@ -163,6 +163,7 @@ def capture(trainer: "Trainer") -> tuple[dict[str, dict[str, Tensor]], dict[str,
         "schedule": trainer.schedule.state(),
         "scaler": trainer.scaler.state_dict(),
         "sums": problem.sums.state(),
+        "numbers": dict(trainer.numbers),
         "last": None if trainer.last is None else trainer.last.to_json(),
         "best": None if trainer.best is None else trainer.best.record.to_json(),
     }
@@ -201,6 +202,7 @@ def restore(trainer: "Trainer", parts: Mapping[str, Tensors], state: Mapping[str
             average.copy_(problem.take(parameters[name], parts["average"][name]))
     for name in _PLACE:
         setattr(trainer, name, state[name])
+    trainer.numbers = dict(state.get("numbers", {}))
     problem.sums.restore(state["sums"])
     problem.restored()
     trainer.last = None if state["last"] is None else EpochRecord.from_json(state["last"])
