@@ -269,6 +269,10 @@ def gradient_tiles(
             g_z = tl.where(z_tile > 0, g_z, 0.0)
             b_v += tl.sum(g_v, 0)
             b_z += tl.sum(g_z, 0)
+        if x is None:
+            _store(dv + h * head_du, rows, inside, stride_du, K, g_v, BK)
+            _store(dz + h * head_dz, rows, inside, stride_dz, KZ, g_z, BZ)
+        else:
             _store(du + h * head_du + K, rows, inside, stride_du, K, g_v, BK)
             _store(du + h * head_du + 2 * K, rows, inside, stride_du, K, g_z, BZ)
             m_tile = _load(out + h * head_grad + K, rows, inside, stride_out, K, BZ)
@@ -276,9 +280,6 @@ def gradient_tiles(
             g_m = tl.where(m_tile > 0, g_m, 0.0)
             b_m += tl.sum(g_m, 0)
             _store(du + h * head_du + 3 * K, rows, inside, stride_du, K, g_m, BZ)
-        else:
-            _store(dv + h * head_du, rows, inside, stride_du, K, g_v, BK)
-            _store(dz + h * head_dz, rows, inside, stride_dz, KZ, g_z, BZ)
     if x is not None:
         at = bias_parts + (h.to(tl.int64) * tl.num_programs(0) + m) * 4 * K + k
         tl.store(at, b_u, mask=k < K)
