@@ -8,7 +8,7 @@ from torch_geometric.utils import get_laplacian, to_dense_adj, to_undirected
 
 import lrga
 from lrga.data import AddEncodings
-from lrga.errors import BatchError, OptionError, ShapeError
+from lrga.errors import BatchError, LRGAError, OptionError, ShapeError
 from lrga.nn.encodings import (
     EncodingEmbedding,
     encode,
@@ -151,3 +151,46 @@ def test_a_network_with_encodings_treats_every_graph_alone_and_asks_for_them():
         model(one.x, one.edge_index)
     with pytest.raises(ShapeError, match="edge_encoding with one row"):
         model(one.x, one.edge_index, node_encoding=one.node_encoding, edge_encoding=one.edge_encoding[1:])
+
+
+def rings(count, nodes):
+    ring, first = torch.arange(nodes), torch.arange(count).repeat_interleave(nodes) * nodes
+    ends = torch.stack([ring.repeat(count) + first, ((ring + 1) % nodes).repeat(count) + first])
+    return torch.cat([ends, ends.flip(0)], 1)
+
+
+@pytest.mark.parametrize(("count", "nodes", "wanted"), [(30, 70, 8), (5, 500, 12), (3, 900, 5)])
+def test_no_copy_of_a_repeated_eigenvalue_of_a_large_graph_is_missed(count, nodes, wanted):
+    """The Rayleigh quotients are the smallest eigenvalues: of a ring 1 - cos(2πk/n), of several rings each so often."""
+    edge_index = rings(count, nodes)
+    found = laplacian_encoding(edge_index, count * nodes, wanted, dtype=torch.float64)
+    moved = found - torch.zeros_like(found).index_add_(0, edge_index[1], found[edge_index[0]]) / 2
+    values = 1 - torch.cos(2 * torch.pi * torch.arange(nodes, dtype=torch.float64) / nodes)
+    expected = values.repeat(count).sort().values[1 : wanted + 1]
+    torch.testing.assert_close((found * moved).sum(0), expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(found.T @ found, torch.eye(wanted, dtype=torch.float64), rtol=0, atol=1e-7)
+    assert torch.equal(found, laplacian_encoding(edge_index, count * nodes, wanted, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("values", ["one row", "three rows", "a list"])
+def test_node_encodings_have_a_row_for_each_node(values):
+    model, x, edges = lrga.GNN(5, 8, 2, 2, rank=4, encoding="rwse:3"), torch.randn(7, 5), torch.tensor([[0, 1], [1, 0]])
+    nodes, _ = encode("rwse:3", edges, 7)
+    given = {"one row": nodes[:1], "three rows": nodes[:3], "a list": nodes.tolist()}[values]
+    with pytest.raises(ShapeError, match=r"node_encoding with 3 columns \(rwse:3\) and 7 rows"):
+        model(x, edges, node_encoding=given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("rwse:2", [[0], [1]], 3), "edge_index as a tensor"),
+        (("rwse:2", None, 3), "edge_index as a tensor"),
+        (("rwse:2", torch.tensor([[0], [1]]), "3"), "num_nodes"),
+        (("rwse:2", torch.tensor([[0], [1]]), -3), "num_nodes"),
+        ((5, torch.tensor([[0], [1]]), 3), "encodings as text"),
+    ],
+)
+def test_bad_input_of_encodings_is_answered_in_words(arguments, text):
+    with pytest.raises(LRGAError, match=text):
+        encode(*arguments)

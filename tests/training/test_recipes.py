@@ -8,7 +8,9 @@ import torch
 from lrga.data import dataset_specs
 from lrga.errors import OptionError
 from lrga.experiments.comparison import comparison
+from lrga.models.budget import count_of
 from lrga.training.presets import make_config
+from lrga.training.problems.data import plan_network
 from lrga.training.recipes import MAX_PARAMETERS, MODERN
 from lrga.training.runs.folder import RunFolder
 from tests.helpers.commands import lrga
@@ -43,6 +45,14 @@ def test_options_given_win_and_decide_the_width_with_the_rest():
     assert config.model.hidden > make_config("CLUSTER", recipe="modern").model.hidden
     assert make_config("CLUSTER", recipe="modern", hidden=24).model.hidden == 24
     assert config.optimizer.batch_size == MODERN["CLUSTER"].options["batch_size"]
+
+
+@pytest.mark.parametrize("lrga_too", [True, False])
+def test_a_budget_given_wins_over_that_of_the_row(lrga_too):
+    for budget, most in ((20_000, 20_000), ("100K", 100_000)):
+        config = make_config("PATTERN", recipe="modern", budget=budget, layers=4, lrga=lrga_too)
+        parameters = count_of(plan_network(config).build)
+        assert 0.85 * most < parameters <= most
 
 
 def test_what_has_no_recipe_is_refused_with_the_choices():

@@ -14,6 +14,7 @@ from lrga.checks import check_choice
 from lrga.data.datasets.spec import dataset_name
 from lrga.errors import OptionError
 from lrga.models.budget import count_of, solve_width
+from lrga.models.zoo import budget_of
 from lrga.training.problems.data import plan_network
 from lrga.training.problems.protocols import protocol_config
 
@@ -138,11 +139,9 @@ def recipe_options(recipe: str, name: str, data_options: Mapping[str, Any], give
     if "hidden" in given:
         return options
     config = protocol_config(name, data_options, options)
-    if row.budget is None and config.model.lrga:
+    budget = row.budget if given.get("budget") is None else budget_of(given["budget"])[0]
+    if budget is None and config.model.lrga:
         return options  # with the width of the row
-    target = row.budget or count_of(plan_network(config.changed(lrga=True)).build)
-    heads = config.model.heads or 1
-    width = solve_width(
-        target, lambda width: plan_network(config.changed(hidden=width)).build(), multiple_of=heads, prefer="below"
-    )
-    return options | {"hidden": width}
+    target = budget or count_of(plan_network(config.changed(lrga=True)).build)
+    made, heads = lambda width: plan_network(config.changed(hidden=width)).build(), config.model.heads or 1
+    return options | {"hidden": solve_width(target, made, multiple_of=heads, prefer="below")}

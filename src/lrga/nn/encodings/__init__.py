@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.inits import reset
 
-from lrga.errors import OptionError, ShapeError
+from lrga.checks import check_count
+from lrga.errors import DTypeError, OptionError, ShapeError
 from lrga.nn.encodings.laplacian import laplacian_encoding
 from lrga.nn.encodings.walks import random_walk_encoding, relative_walk_encoding
 from lrga.nn.linear import apply_linear
@@ -65,6 +66,8 @@ def parse_encodings(texts: str | Iterable[str] | None) -> tuple[Encoding, ...]:
         >>> [str(one) for one in parse_encodings(["rwse:20", "lappe:8"])]
         ['rwse:20', 'lappe:8']
     """
+    if not isinstance(texts, str | Iterable | None):
+        raise OptionError("encodings as text, such as rwse:20, or a list of texts", repr(texts), "write kind:size")
     words = [texts] if isinstance(texts, str) else list(texts or ())
     found: list[Encoding] = []
     for word in (part.strip().lower() for text in words for part in str(text).split(",")):
@@ -100,6 +103,10 @@ def encode(
         >>> nodes.shape, edges.shape
         (torch.Size([3, 6]), torch.Size([4, 4]))
     """
+    if not isinstance(edge_index, Tensor):
+        remedy = "pass data.edge_index; convert adj_t with torch_geometric.utils.to_edge_index"
+        raise DTypeError("edge_index as a tensor [2, E]", type(edge_index).__name__, remedy)
+    check_count("num_nodes", num_nodes, minimum=0)
     on_nodes, on_edges = [], []
     for one in parse_encodings(encodings):
         made = _COMPUTE[one.kind](edge_index, num_nodes, one.size, batch, dtype=dtype)
@@ -149,13 +156,14 @@ class EncodingEmbedding(nn.Module):
             segments: Nodes by graph: an eigenvector of a graph has one sign for all its nodes.
             count: Number of real rows of a padded batch.
         """
-        if values is None or values.dim() != 2 or values.size(1) != self.in_channels:
-            names = ", ".join(map(str, self.encodings))
-            raise ShapeError(
-                f"{self.level}_encoding with {self.in_channels} columns ({names})",
-                "none" if values is None else f"shape {list(values.shape)}",
-                "compute it with lrga.nn.encodings.encode, or add it to the data with lrga.data.AddEncodings",
-            )
+        rows = segments.num_nodes if self.level == "node" else None  # a caller checks those of edges
+        if not isinstance(values, Tensor) or values.dim() != 2 or values.size(1) != self.in_channels or (
+            rows is not None and not torch.compiler.is_compiling() and values.size(0) != rows
+        ):  # fmt: skip
+            expected = f"{self.level}_encoding with {self.in_channels} columns ({', '.join(map(str, self.encodings))})"
+            got = f"shape {list(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+            remedy = "compute it with lrga.nn.encodings.encode, or add it to the data with lrga.data.AddEncodings"
+            raise ShapeError(expected + (f" and {rows} rows" if rows is not None else ""), got, remedy)
         values = values.to(self.lin.weight.dtype)
         if self.training and self.has_signs:
             values = values * self._signs(segments, values)

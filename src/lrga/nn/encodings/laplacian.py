@@ -9,6 +9,8 @@ eigenvectors of a repeated eigenvalue (in symmetric or unconnected graphs) are d
 flips do not cover. They are the same in every run on one machine, but may differ with another version of LAPACK.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,6 +19,7 @@ from lrga.checks import check_count
 from lrga.errors import DataError
 from lrga.nn.encodings.walks import MAX_DENSE_NODES, EqualSizes, graphs_of_equal_size
 
+MAX_DENSE_COMPONENT = 256  # larger components of a large graph use Lanczos iterations
 _TIE = 1e-6  # magnitudes that differ by less count as equal when a sign is chosen
 
 
@@ -39,7 +42,8 @@ def laplacian_encoding(
         dtype: Data type of the result; the computation uses float64.
 
     Returns:
-        ``[N, k]``: the result of PyG's ``AddLaplacianEigenvectorPE`` up to signs, if the eigenvalues are distinct.
+        ``[N, k]``: for undirected graphs the result of PyG's ``AddLaplacianEigenvectorPE`` up to signs, if the
+        eigenvalues are distinct.
 
     Example:
         >>> vectors = laplacian_encoding(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, size=1)
@@ -68,27 +72,54 @@ def _dense(group: EqualSizes) -> Tensor:
 
 
 def _sparse(group: EqualSizes, size: int) -> Tensor:
-    """The first ``size + 1`` eigenvectors of one large graph, by Lanczos iterations on a CPU from a fixed start."""
-    from scipy.sparse import coo_matrix, diags
-    from scipy.sparse.linalg import ArpackError, eigsh
+    """The first ``size + 1`` eigenvectors of one large graph, ``[1, n, size + 1]``, computed on a CPU for each
+    connected component, because Lanczos iterations can miss copies of a repeated eigenvalue."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
 
     keep = (group.source != group.target).cpu().numpy()
     source, target = group.source.cpu().numpy()[keep], group.target.cpu().numpy()[keep]
     shape = (group.size, group.size)
     adjacency = coo_matrix((np.full(len(source), 0.5), (source, target)), shape=shape).tocsr()
     adjacency = adjacency + adjacency.T
+    count, component = connected_components(adjacency, directed=False)
+    found: list[tuple[float, int, np.ndarray, np.ndarray]] = []  # eigenvalue, component, its nodes, eigenvector
+    order = np.argsort(component, kind="stable")
+    for number, nodes in enumerate(np.split(order, np.cumsum(np.bincount(component))[:-1])):
+        if len(nodes) == 1:
+            values, vectors = np.ones(1), np.ones((1, 1))
+        else:
+            values, vectors = _pairs(adjacency if count == 1 else adjacency[nodes][:, nodes], size + 1)
+        found += [(value, number, nodes, vector) for value, vector in zip(values, vectors.T, strict=True)]
+    result = np.zeros((group.size, size + 1))
+    # Rounding must not decide between the copies of an eigenvalue.
+    for column, (_, _, nodes, vector) in enumerate(sorted(found, key=lambda p: (round(p[0], 9), p[1]))[: size + 1]):
+        result[nodes, column] = vector
+    return torch.from_numpy(result).to(group.nodes.device).unsqueeze(0)
+
+
+def _pairs(adjacency: Any, wanted: int) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest eigenvalues of a connected graph in increasing order, and their eigenvectors as columns."""
+    from scipy.sparse import diags
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    nodes = adjacency.shape[0]
     degree = np.asarray(adjacency.sum(1)).ravel()
     root = diags(np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0))
-    start = np.random.default_rng(0).standard_normal(group.size)
+    similar = root @ adjacency @ root
+    if nodes <= max(MAX_DENSE_COMPONENT, wanted):
+        values, vectors = np.linalg.eigh(np.eye(nodes) - similar.toarray())
+        return values[:wanted], vectors[:, :wanted]
+    start = np.random.default_rng(0).standard_normal(nodes)
     try:  # the largest eigenvalues of I - L converge sooner than the smallest of L
-        values, vectors = eigsh(root @ adjacency @ root, k=size + 1, which="LA", v0=start)
+        values, vectors = eigsh(similar, k=wanted, which="LA", v0=start)
     except ArpackError as error:
-        got = f"no convergence in a graph of {group.size:,} nodes ({error})"
+        got = f"no convergence in a graph of {nodes:,} nodes ({error})"
         raise DataError(
             "eigenvectors of the Laplacian", got, "use fewer eigenvectors, or rwse instead of lappe"
         ) from error
-    in_order = np.ascontiguousarray(vectors[:, np.argsort(-values, kind="stable")])
-    return torch.from_numpy(in_order).to(group.nodes.device).unsqueeze(0)
+    in_order = np.argsort(-values, kind="stable")
+    return 1.0 - values[in_order], vectors[:, in_order]
 
 
 def _with_fixed_signs(vectors: Tensor) -> Tensor:

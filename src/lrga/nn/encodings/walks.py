@@ -40,7 +40,7 @@ def random_walk_encoding(
         dtype: Data type of the result.
 
     Returns:
-        ``[N, k]``, equal to PyG's ``AddRandomWalkPE`` except that PyG counts parallel edges once.
+        ``[N, k]``, equal to PyG's ``AddRandomWalkPE`` for graphs without parallel edges.
 
     Example:
         >>> random_walk_encoding(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3, steps=2).tolist()
