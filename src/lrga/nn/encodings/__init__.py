@@ -157,9 +157,10 @@ class EncodingEmbedding(nn.Module):
             count: Number of real rows of a padded batch.
         """
         rows = segments.num_nodes if self.level == "node" else None  # a caller checks those of edges
-        if not isinstance(values, Tensor) or values.dim() != 2 or values.size(1) != self.in_channels or (
-            rows is not None and not torch.compiler.is_compiling() and values.size(0) != rows
-        ):  # fmt: skip
+        fits = isinstance(values, Tensor) and values.dim() == 2 and values.size(1) == self.in_channels
+        if fits and values is not None and rows is not None and not torch.compiler.is_compiling():
+            fits = values.size(0) == rows
+        if values is None or not fits:
             expected = f"{self.level}_encoding with {self.in_channels} columns ({', '.join(map(str, self.encodings))})"
             got = f"shape {list(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
             remedy = "compute it with lrga.nn.encodings.encode, or add it to the data with lrga.data.AddEncodings"
