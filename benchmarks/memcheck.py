@@ -172,9 +172,9 @@ def over_rows(device: str) -> None:
 
 
 def attention(device: str) -> None:
-    """Attention of many graphs, and of one large graph with both backward passes and wide features."""
+    """Attention of many graphs, and of one large graph: projections stored, computed again, and by chunks."""
+    from lrga.ops.attention import streaming
     from lrga.ops.attention.batched import fused_attention, tiled_attention
-    from lrga.ops.attention.streaming import streaming_attention
 
     x, _, batch = graphs(device)
     tiles = Tiles.of(Segments.from_batch(batch, len(batch), len(SIZES)), batch.device)
@@ -185,10 +185,15 @@ def attention(device: str) -> None:
     u = torch.rand(len(x), 1, RANK, device=device, requires_grad=True)
     tiled_attention(u, u, x.view(-1, 1, CHANNELS), tiles, eps=1e-6).sum().backward()
     half = torch.bfloat16 if device == "cuda" else torch.float16  # the interpreter cannot multiply bfloat16
-    for channels, dtype in ((51, torch.float32), (51, half), (CHANNELS, torch.float32), (CHANNELS, half)):
-        large = torch.randn(LARGE, channels, device=device, requires_grad=True)
-        weight, bias = (torch.randn(shape, device=device, requires_grad=True) for shape in ((40, channels), (40,)))
-        streaming_attention(large, weight, bias, heads=2, rank=RANK, eps=1e-6, dtype=dtype).float().sum().backward()
+    stored_bytes = streaming.STORED_BYTES
+    for channels, most in ((70, stored_bytes), (70, 0), (CHANNELS, stored_bytes)):
+        streaming.STORED_BYTES = most
+        for dtype in (torch.float32, half):
+            large = torch.randn(LARGE, channels, device=device, requires_grad=True)
+            weight, bias = (torch.randn(shape, device=device, requires_grad=True) for shape in ((40, channels), (40,)))
+            out = streaming.streaming_attention(large, weight, bias, heads=2, rank=RANK, eps=1e-6, dtype=dtype)
+            out.float().sum().backward()
+    streaming.STORED_BYTES = stored_bytes
 
 
 def batches(device: str) -> None:

@@ -28,15 +28,19 @@ def test_rounding_to_tf32_is_to_nearest_and_keeps_what_is_not_finite():
     assert (out[:60].view(torch.int32) & 0x1FFF).count_nonzero() == 0
 
 
-def test_maps_are_filled_up_with_zeros_and_rounded_to_nearest():
+@pytest.mark.parametrize("by_head", [True, False])
+def test_maps_are_filled_up_with_zeros_and_rounded_to_nearest(by_head):
     heads, rank, channels, block = 2, 3, 5, 16
     weight, bias = torch.randn(channels, heads * 4 * rank, device=DEVICE).t(), torch.randn(heads * 4 * rank)
-    wide = torch.full((heads, 4, block, channels), float("nan"), device=DEVICE)
-    wide_bias = torch.full((heads, 4, block), float("nan"), device=DEVICE)
+    shape = (heads, 4, block) if by_head else (4, heads, block)
+    wide = torch.full((*shape, channels), float("nan"), device=DEVICE)
+    wide_bias = torch.full(shape, float("nan"), device=DEVICE)
     streaming.fill_maps[heads * 4 * block,](
         weight, bias.to(DEVICE), wide, wide_bias, *weight.stride(),
-        D=channels, K=rank, B=block, PRECISION="tf32", BD=8,
+        D=channels, H=heads, K=rank, B=block, BY_HEAD=by_head, PRECISION="tf32", BD=8,
     )  # fmt: skip
+    if not by_head:
+        wide, wide_bias = wide.transpose(0, 1), wide_bias.transpose(0, 1)
     right = weight.reshape(heads, 4, rank, channels)
     ours = wide[:, :, :rank]
     assert ((ours - right).abs() <= right.abs() * 2**-11).all()  # half of the last of TF32's ten bits
@@ -65,7 +69,7 @@ def test_columns_that_only_fill_a_product_up_are_not_taken_for_numbers(add):
     assert (t[rank:] == 0).all()
     f, shifts = torch.zeros(3, block, block), torch.zeros(3, block)
     f[:, :rank, :rank], shifts[:, :rank] = torch.randn(3, rank, rank), torch.randn(3, rank)
-    gradients = torch.full((n, 4 * rank + 5), float("nan"), device=DEVICE)
+    gradients = torch.full((n, 4 * columns + 5), float("nan"), device=DEVICE)
     bias_parts = torch.full((1, programs, 4, block), 1.0 if add else float("nan"), device=DEVICE)
     streaming.gradient_maps[4 * programs, 1](
         maps, bias, out, grad, f.to(DEVICE), shifts.to(DEVICE), gradients, bias_parts, n, int(add),
@@ -77,7 +81,9 @@ def test_columns_that_only_fill_a_product_up_are_not_taken_for_numbers(add):
         for i, (q, own) in enumerate(zip(products, (u, v, z), strict=True))
     ]
     right = torch.cat([*right, dm * (out[:, rank:] > 0)], dim=1)
-    torch.testing.assert_close(gradients[:, : 4 * rank], right, rtol=1e-4, atol=1e-4)
-    assert gradients[:, 4 * rank :].isnan().all()
+    padded = gradients[:, : 4 * columns].view(n, 4, columns)
+    torch.testing.assert_close(padded[:, :, :rank].flatten(1), right, rtol=1e-4, atol=1e-4)
+    assert (padded[:, :, rank:] == 0).all()
+    assert gradients[:, 4 * columns :].isnan().all()
     sums = bias_parts.sum(1).view(4, block)[:, :rank].flatten() - (programs if add else 0)
     torch.testing.assert_close(sums, right.sum(0), rtol=1e-4, atol=1e-4)

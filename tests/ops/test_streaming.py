@@ -22,11 +22,11 @@ pytestmark = pytest.mark.usefixtures("poisoned", "without_tf32")
 def small_blocks(monkeypatch):
     """In the interpreter, blocks and chunks are small so that there are several."""
     if DEVICE == "cpu":
-        for name in ("REDUCE_GRADIENT", "REDUCE_RESIDENT", "GRADIENT", "APPLY"):
+        for name in ("REDUCE_RESIDENT", "GRADIENT", "GRADIENT_HALF", "APPLY"):
             monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32})
-        for name in ("REDUCE", "PROJECT"):
-            monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32, "BD": 16})
-        for name, small in (("BUFFER_BYTES", 1), ("MIN_ROWS", 128), ("PROGRAMS", 3)):
+        monkeypatch.setattr(streaming, "REDUCE", {**streaming.REDUCE, "BM": 32, "BD": 16})
+        smaller = {"BUFFER_BYTES": 1, "STORED_BUFFER_BYTES": 1, "MIN_ROWS": 128, "PROGRAMS": 3}
+        for name, small in smaller.items():
             monkeypatch.setattr(streaming, name, small)
 
 
@@ -56,15 +56,43 @@ def check(n, channels, rank, heads, *, dtype=torch.float32, tolerance=2e-5, x_dt
         assert distance(mine, right) < 5 * tolerance
 
 
-SHAPES = [  # nodes, channels, rank, heads; those in the first line have products that fit where the gradient of x goes
-    (260, 25, 5, 1), (40, 51, 5, 2), (129, 72, 17, 1),
-    (135, 7, 5, 1), (1, 3, 2, 1), (0, 3, 2, 1), (32, 16, 1, 3), (129, 20, 17, 1),
-]  # fmt: skip
+WIDE = [(260, 32, 5, 1), (129, 65, 5, 2), (40, 96, 17, 1), (1, 40, 3, 1), (0, 40, 3, 1)]  # nodes, channels, rank, heads
+NARROW = [(260, 25, 5, 1), (40, 51, 5, 2), (129, 72, 17, 1), (135, 7, 5, 1), (1, 3, 2, 1), (0, 3, 2, 1), (32, 16, 1, 3)]
 
 
-@pytest.mark.parametrize(("n", "channels", "rank", "heads"), SHAPES)
+@pytest.fixture
+def without_stored(monkeypatch):
+    """Projections are computed again in the backward pass."""
+    monkeypatch.setattr(streaming, "STORED_BYTES", -1)
+
+
+@pytest.mark.parametrize(("n", "channels", "rank", "heads"), [*WIDE, *NARROW])
 def test_values_and_gradients_are_those_of_the_definition(n, channels, rank, heads):
     check(n, channels, rank, heads)
+
+
+@pytest.mark.parametrize(("n", "channels", "rank", "heads"), WIDE)
+@pytest.mark.usefixtures("without_stored")
+def test_projections_computed_again_give_the_same(n, channels, rank, heads):
+    check(n, channels, rank, heads)
+
+
+def stored_rows(n, channels, rank, *, x_dtype=torch.float32, dtype=torch.float32):
+    inputs = [t.to(DEVICE) for t in (torch.randn(n, channels), torch.randn(4 * rank, channels), torch.randn(4 * rank))]
+    inputs[0] = inputs[0].to(x_dtype)
+    return streaming.streaming_forward.function(*inputs, 1, rank, 1e-6, dtype)[2].size(0)
+
+
+def test_projections_are_stored_if_they_are_not_wider_than_the_features_and_few(monkeypatch):
+    assert stored_rows(5, 64, 16) == 5
+    assert stored_rows(5, 63, 16) == 0
+    assert stored_rows(5, 64, 17) == 0  # rounded up to 24 columns for each map
+    assert stored_rows(5, 64, 16, dtype=torch.float16) == 5
+    assert stored_rows(5, 64, 16, x_dtype=torch.bfloat16) == 0  # the gradient of x has no room for float32
+    monkeypatch.setattr(streaming, "STORED_BYTES", 5 * 64 * 4)
+    assert stored_rows(5, 64, 16) == 5
+    assert stored_rows(6, 64, 16) == 0
+    assert stored_rows(10, 64, 16, dtype=torch.float16) == 10
 
 
 @pytest.mark.parametrize(("channels", "rank"), [(400, 100), (30, 65), (20, 128)])
@@ -73,16 +101,15 @@ def test_ranks_above_64(channels, rank):
     check(70, channels, rank, 1, dtype=torch.bfloat16, tolerance=3e-2, x_dtype=torch.bfloat16)
 
 
+@pytest.mark.parametrize("stored", [True, False])
 @pytest.mark.parametrize("n", [1, 130])
-def test_gradients_lie_in_rows_that_are_used_up(n):
-    check(n, 25, 5, 1)
-    check(n, 25, 5, 1, dtype=torch.float16, tolerance=2e-2)
-
-
-@pytest.mark.parametrize("x_dtype", [torch.float32, torch.float16])
-def test_products_that_fit_where_their_gradients_do_not(x_dtype):
-    check(130, 31, 8, 1, dtype=x_dtype, tolerance=2e-5 if x_dtype == torch.float32 else 2e-2, x_dtype=x_dtype)
-    check(40, 31, 8, 1, dtype=torch.float16, tolerance=2e-2)
+def test_gradients_lie_in_rows_that_are_used_up(n, stored, request):
+    if not stored:
+        request.getfixturevalue("without_stored")
+    check(n, 33, 5, 1)
+    check(n, 33, 5, 1, dtype=torch.float16, tolerance=2e-2)
+    check(n, 65, 5, 2, dtype=torch.float16, tolerance=2e-2, x_dtype=torch.float16)
+    check(n, 33, 5, 1, dtype=torch.bfloat16, tolerance=3e-2)
 
 
 @pytest.mark.parametrize(
@@ -98,10 +125,10 @@ def test_half_precision_is_accumulated_in_float32(channels, x_dtype):
     check(130, channels, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=x_dtype)
 
 
-def test_conversion_of_the_features_and_products_of_two_heads_share_the_memory():
+@pytest.mark.parametrize("x_dtype", [torch.float32, torch.float16])
+def test_gradients_that_do_not_fit_where_products_would(x_dtype):
+    check(130, 31, 8, 1, dtype=x_dtype, tolerance=2e-5 if x_dtype == torch.float32 else 2e-2, x_dtype=x_dtype)
     check(130, 51, 5, 2, dtype=torch.float16, tolerance=2e-2)
-    check(40, 24, 6, 1, dtype=torch.float16, tolerance=2e-2)
-    check(40, 33, 5, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=torch.float16)
 
 
 @pytest.mark.parametrize(
@@ -116,13 +143,15 @@ def test_features_narrower_than_the_products_are_widened():
 
 
 def test_inputs_may_be_views_of_any_stride():
-    check(130, 25, 5, 1, turned=True)
+    check(130, 33, 5, 1, turned=True)
     check(130, 9, 5, 1, turned=True)
 
 
-def test_results_do_not_vary_between_runs():
+@pytest.mark.parametrize("channels", [25, 33])
+def test_results_do_not_vary_between_runs(channels):
     torch.manual_seed(1)
-    inputs = [t.to(DEVICE).requires_grad_() for t in (torch.randn(130, 25), torch.randn(20, 25), torch.randn(20))]
+    inputs = [torch.randn(130, channels), torch.randn(20, channels), torch.randn(20)]
+    inputs = [t.to(DEVICE).requires_grad_() for t in inputs]
     upstream = torch.randn(130, 10, device=DEVICE)
 
     def run():
@@ -134,14 +163,12 @@ def test_results_do_not_vary_between_runs():
 
 def test_chunks_are_of_about_one_size_and_do_not_grow_with_the_width(monkeypatch):
     monkeypatch.setattr(streaming, "MIN_ROWS", 1024)
-    monkeypatch.setattr(streaming, "BUFFER_BYTES", 48 << 20)
     for row_bytes in (16, 480, 800, 3200):
-        assert rows_of_chunk(10_000_000, row_bytes) * row_bytes <= 48 << 20
-    assert rows_of_chunk(10_000_000, 1 << 22) == 1024  # at least some blocks
+        assert rows_of_chunk(10_000_000, row_bytes, 48 << 20) * row_bytes <= 48 << 20
+    assert rows_of_chunk(10_000_000, 1 << 22, 48 << 20) == 1024  # at least some blocks
     monkeypatch.setattr(streaming, "MIN_ROWS", 128)
-    monkeypatch.setattr(streaming, "BUFFER_BYTES", 1024)
-    assert rows_of_chunk(1300, 1) == 768  # two of 768 and 532, not of 1024 and 276
-    assert rows_of_chunk(5, 1) == 128
+    assert rows_of_chunk(1300, 1, 1024) == 768  # two of 768 and 532, not of 1024 and 276
+    assert rows_of_chunk(5, 1, 1024) == 128
 
 
 @pytest.mark.parametrize(("rank", "rows", "warps"), [(64, 128, 4), (65, 64, 8)])
@@ -185,11 +212,36 @@ def test_a_wide_grid_on_a_gpu(channels, rank, heads, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_several_chunks_on_a_gpu(monkeypatch, dtype):
     monkeypatch.setattr(streaming, "BUFFER_BYTES", 4 << 20)
+    monkeypatch.setattr(streaming, "STORED_BUFFER_BYTES", 4 << 20)
     tolerance = {torch.float32: 2e-5, torch.bfloat16: 8e-2}[dtype]
     check(30_011, 256, 50, 1, dtype=dtype, tolerance=tolerance)
+    check(30_011, 256, 50, 1, dtype=dtype, tolerance=tolerance, x_dtype=dtype)
     check(30_011, 201, 33, 2, dtype=dtype, tolerance=tolerance, x_dtype=dtype)
     check(30_011, 265, 33, 2, dtype=dtype, tolerance=tolerance)
     check(30_011, 280, 33, 2, dtype=dtype, tolerance=tolerance)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.usefixtures("without_stored")
+def test_projections_computed_again_on_a_gpu(dtype):
+    tolerance = {torch.float32: 2e-5, torch.bfloat16: 8e-2}[dtype]
+    check(90_011, 256, 50, 1, dtype=dtype, tolerance=tolerance)
+    check(90_011, 256, 50, 1, dtype=dtype, tolerance=tolerance, x_dtype=dtype)
+
+
+@pytest.mark.gpu
+def test_memory_of_stored_projections_is_theirs_and_a_buffer_on_a_gpu():
+    n, channels, rank = 500_000, 256, 50
+    x = torch.randn(n, channels, device="cuda", requires_grad=True)
+    w, b = torch.randn(4 * rank, channels, device="cuda", requires_grad=True), torch.zeros(4 * rank, device="cuda")
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    out = streaming_attention(x, w, b, heads=1, rank=rank, eps=1e-6, dtype=torch.float32)
+    (dx,) = torch.autograd.grad(out, x, torch.ones_like(out[:1]).expand_as(out))
+    workspace = torch.cuda.max_memory_allocated() - before - 8 * out.numel() - 4 * dx.numel()
+    stored = 4 * n * 4 * 56
+    assert stored <= workspace < stored + (136 << 20)
 
 
 @pytest.mark.gpu

@@ -30,7 +30,7 @@ LARGEST_EXACT_RANK = 32  # float32 without TF32, if a program has less shared me
 MIN_EXACT_MEMORY = 163_840  # bytes
 LARGEST_TILED_GRAPH = 1 << 20  # nodes of one graph with given u, v and z; sums over more tiles take long
 WIDEST_FUSED = 128  # channels up to which small graphs are projected inside the kernel
-MIN_STREAMED_NODES = 16_384  # minimum nodes of one graph for not storing its projections
+MIN_STREAMED_NODES = 16_384  # minimum nodes of one graph for the kernels of large graphs
 KERNEL_NORMALIZATIONS = ("graph", "rms")  # "rms" is computed by PyTorch after the kernels
 
 logger = logging.getLogger("lrga.ops")
@@ -284,7 +284,7 @@ def _product_dtype(x: Tensor) -> torch.dtype:
 
 
 def _is_large(segments: Segments) -> bool:
-    """Whether there is one graph, too large to store its projections (for a compiler: of any size)."""
+    """Whether there is one graph of many nodes, for the kernels of large graphs (never while compiling)."""
     if torch.compiler.is_compiling() or not segments.is_single:
         return False
     return segments.num_nodes >= MIN_STREAMED_NODES

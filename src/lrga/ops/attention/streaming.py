@@ -1,15 +1,16 @@
-"""Low-rank attention of one large graph on a GPU, without storing its projections.
+"""Low-rank attention of one large graph on a GPU, in bounded memory.
 
-Forward, x is read once: blocks of rows are projected, V and Z are summed, U and m4 are written to the result; a
-second pass turns U into U S / η in place.
+If the projections (U, V, Z and m4, before bias and activation) are not wider than x and take at most ``STORED_BYTES``,
+the library computes them in one product, and they are stored for the backward pass. Otherwise a kernel projects blocks
+of rows, sums V and Z and writes U and m4 to the result; a second pass turns U into U S / η in place. The backward pass
+then computes U, V and Z again: for narrow x, reading x again is faster than reading stored projections.
 
-Backward, the library computes the projections U, V and Z again. T = Uᵀ dA is summed, then a kernel turns U, V and Z
-(the sign of m4 is read from the result) into gradients before the activation; the library multiplies these with x and
-the weight. The buffer of x's gradient serves as scratch space until its rows are written. If U, V, Z and their
-gradients fit into it, all rows are projected at once. (For float32 x and 16-bit products, x in 16 bits must fit too; a
-kernel then converts and projects it.) If they do not fit, chunks of rows are projected into a buffer, first only U for
-T, then all three. Besides inputs, result and gradients only buffers for a chunk of rows are needed, tens of megabytes
-for any N. Without atomics, results do not vary between runs.
+Backward, T = Uᵀ dA is summed, then a kernel turns U, V and Z (the sign of m4 is read from the result) into gradients
+before the activation; the library multiplies these with x and the weight. The buffer of x's gradient serves as scratch
+space until its rows are written: for gradients before the activation, and for projections that are computed again. If
+these do not fit, chunks of rows are projected into a buffer, first only U for T, then all three. Besides inputs,
+result, gradients and at most ``STORED_BYTES`` of projections only buffers for a chunk of rows are needed, about a
+hundred megabytes for any N. Without atomics, results do not vary between runs.
 
 Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of a product, B columns of a map.
 """
@@ -18,26 +19,28 @@ import functools
 from typing import Any, NamedTuple
 
 import torch
-import triton
 from torch import Tensor
 
 from lrga.ops._operator import operator
-from lrga.ops._triton import block, compute_type, dot_precision, interpreted, launch, shared_memory
+from lrga.ops._triton import block, compute_type, dot_precision, interpreted, launch, next_power_of_2, shared_memory
 from lrga.ops.attention import streaming_kernels as kernels
 
-BUFFER_BYTES = 56 << 20
+STORED_BYTES = 512 << 20
+BUFFER_BYTES, STORED_BUFFER_BYTES = 56 << 20, 128 << 20
 MIN_ROWS = 1024  # minimum rows of a chunk
 PROGRAMS = 4  # in Triton's interpreter; on a GPU, per multiprocessor:
 PER_PROCESSOR = {
-    "reduce_rows": 1, "reduce_resident": 2, "apply_rows": 4,
-    "reduce_gradient_maps": 2, "project_rows": 2, "gradient_maps": 2,
+    "reduce_rows": 1, "reduce_resident": 2, "reduce_maps": 4, "apply_rows": 4,
+    "reduce_gradient_maps": 4, "gradient_maps": 3,
 }  # fmt: skip
 REDUCE: dict[str, Any] = {"BM": 128, "num_warps": 8, "num_stages": 3, "STAGES": 1}
 REDUCE_RESIDENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "STAGES": 3}
+REDUCE_MAPS: dict[str, Any] = {"BM": 32, "STAGES": 3, "num_warps": 4}
 APPLY: dict[str, Any] = {"BM": 64, "num_warps": 4, "STAGES": 2}
-REDUCE_GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 3, "num_warps": 4}
-PROJECT: dict[str, Any] = {"BM": 64, "BD": 32, "num_warps": 4, "num_stages": 3}
-GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 2, "num_warps": 4}
+APPLY_STORED: dict[str, Any] = {"BM": 32, "num_warps": 4, "STAGES": 1}
+REDUCE_GRADIENT: dict[str, Any] = {"BM": 32, "STAGES": 3, "num_warps": 4}
+GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 1, "num_warps": 4}
+GRADIENT_HALF: dict[str, Any] = {**GRADIENT, "STAGES": 3}
 SMALLER_REDUCE = {"BM": 64, "num_warps": 4, "num_stages": 2}  # if a program has less shared memory than
 MIN_REDUCE_MEMORY = 196_608  # bytes
 SCRATCH = 20_480  # bytes of shared memory for other values, at most
@@ -56,50 +59,65 @@ def streaming_attention(
     lambda x, _weight, _bias, heads, rank, _eps, dtype: (
         x.new_empty(x.size(0), heads * 2 * rank, dtype=dtype),
         x.new_empty(heads, block(rank) ** 2 + 2 * block(rank), dtype=torch.float32),
+        x.new_empty(*_shape_of_stored(x, heads, rank, dtype), dtype=dtype),
     ),
 )
 def streaming_forward(
     x: Tensor, weight: Tensor, bias: Tensor, heads: int, rank: int, eps: float, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Returns the result, and S, Σu and Σv of every head, ``[H, B² + 2B]``."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the result, S, Σu and Σv of every head, ``[H, B² + 2B]``, and the products to store, ``[N, 4 * H * C]``,
+    without rows if they are computed again."""
     n, columns = x.size(0), block(rank)
     out = x.new_empty(n, heads * 2 * rank, dtype=dtype)
+    maps = x.new_empty(*_shape_of_stored(x, heads, rank, dtype), dtype=dtype)
     if n == 0:
-        return out, x.new_zeros(heads, columns * columns + 2 * columns, dtype=torch.float32)
-    options, shape = _reduce_options(x, rank, dtype), _shape(heads, rank, dtype)
-    programs = _programs(x.device, "reduce_resident" if options["BD"] >= x.size(1) else "reduce_rows", heads)
-    parts = x.new_empty(heads, programs, columns * columns + 2 * columns, dtype=torch.float32)
-    wide, wide_bias = _wide_maps(weight, bias, heads, rank, dtype)
-    launch(
-        kernels.reduce_rows, (programs, heads),
-        x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=compute_type(dtype),
-        **shape, **options,
-    )  # fmt: skip
+        return out, x.new_zeros(heads, columns * columns + 2 * columns, dtype=torch.float32), maps
+    bias, shape = bias.contiguous(), _shape(heads, rank, dtype)
+    if stored := len(maps) > 0:
+        _project(x, _across(weight, bias, heads, rank, dtype), maps)
+        parts = _parts(x, heads, "reduce_maps", columns * (columns + 2))
+        launch(
+            kernels.reduce_maps, (parts.size(1), heads),
+            maps, bias, parts, n, STRIDE=maps.size(1), C=_padded(rank), COMPUTE=compute_type(dtype), **shape,
+            **_fitting(REDUCE_MAPS, rank),
+        )  # fmt: skip
+    else:
+        options = _reduce_options(x, rank, dtype)
+        parts = _parts(
+            x, heads, "reduce_resident" if options["BD"] >= x.size(1) else "reduce_rows", columns * (columns + 2)
+        )
+        wide, wide_bias = _fill(weight, bias, heads, rank, columns, dtype, by_head=True)
+        launch(
+            kernels.reduce_rows, (parts.size(1), heads),
+            x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=compute_type(dtype),
+            **shape, **options,
+        )  # fmt: skip
     totals = parts.sum(1)
     half = dtype == torch.float16  # cannot represent S / η
     launch(
         kernels.apply_rows, (_programs(x.device, "apply_rows", heads), heads),
-        out, totals, n, eps, HALF=half, COMPUTE=compute_type(torch.float32 if half else dtype), **shape,
-        **_fitting(APPLY, rank),
+        out, maps if stored else None, bias, totals, n, eps, STRIDE=maps.size(1), C=_padded(rank), HALF=half,
+        COMPUTE=compute_type(torch.float32 if half else dtype), **shape,
+        **_fitting(APPLY_STORED if stored else APPLY, rank),
     )  # fmt: skip
-    return out, totals
+    return out, totals, maps
 
 
 @operator("lrga::streaming_backward")
 def streaming_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor,
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, totals: Tensor, maps: Tensor,
     heads: int, rank: int, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of x, weight and bias."""
     dx = x.new_empty(x.shape)
     if x.size(0) == 0:
         return dx, weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
-    fits = heads * max(3 * _padded(rank), 4 * rank) <= x.size(1)
-    in_place = fits and (x.dtype == grad.dtype or _narrows(x.dtype, grad.dtype))
-    backward = _backward_in_place if in_place else _backward_by_chunks
-    saved = _Saved(x.contiguous(), weight, bias.contiguous(), out.contiguous(), grad.contiguous(), heads, rank)
+    backward = _backward_in_place if _fits(x, heads * 4 * _padded(rank), grad.dtype) else _backward_by_chunks
+    x, bias, out, grad, maps = (t.contiguous() for t in (x, bias, out, grad, maps))
+    saved = _Saved(x, weight, bias, out, grad, maps, heads, rank)
     dw, bias_parts = backward(dx, saved, totals.contiguous(), eps)
-    db = bias_parts.sum(1)[:, :, :rank].reshape(bias.shape)
+    dw = dw.view(4, heads, -1, x.size(1))[:, :, :rank].transpose(0, 1).reshape(weight.shape)
+    db = bias_parts.sum(1).view(heads, 4, -1)[:, :, :rank].reshape(bias.shape)
     return dx, dw.to(weight.dtype), db.to(bias.dtype)
 
 
@@ -111,6 +129,7 @@ class _Saved(NamedTuple):
     bias: Tensor
     out: Tensor
     grad: Tensor
+    maps: Tensor
     heads: int
     rank: int
 
@@ -120,25 +139,8 @@ class _Saved(NamedTuple):
         return self.grad.dtype
 
     def across(self) -> Tensor:
-        """The weight for the products, ``[D, 3 * H * C]``: U of every head, V, Z."""
-        heads, rank, channels = self.heads, self.rank, self.x.size(1)
-        across = self.weight.new_zeros(3, heads, _padded(rank), channels, dtype=self.dtype)
-        across[:, :, :rank] = self.weight.reshape(heads, 4, rank, channels)[:, :3].transpose(0, 1)
-        return across.view(-1, channels).t()
-
-    def back(self) -> Tensor:
-        """The weight with contiguous columns: products are fastest if both factors are contiguous along the sum."""
-        return self.weight.to(self.dtype).t().contiguous().t()
-
-    def parts(self, kernel: str) -> Tensor:
-        """Buffer for the sums Uᵀ dA of every program of a kernel."""
-        programs = _programs(self.x.device, kernel, self.heads)
-        return self.x.new_empty(self.heads, programs, block(self.rank) ** 2, dtype=torch.float32)
-
-    def bias_parts(self) -> Tensor:
-        """Buffer for the bias gradient of every program."""
-        programs = _programs(self.x.device, "gradient_maps", self.heads)
-        return self.x.new_empty(self.heads, programs, 4, block(self.rank), dtype=torch.float32)
+        """See :func:`_across`."""
+        return _across(self.weight, self.bias, self.heads, self.rank, self.dtype)
 
     def reduce_gradient(self, maps: Tensor, first: int, last: int, parts: Tensor, *, add: bool) -> None:
         """Uᵀ dA of some rows with the products ``maps``."""
@@ -167,10 +169,11 @@ class _Saved(NamedTuple):
         *, add: bool,
     ) -> None:  # fmt: skip
         """Writes the gradients before the activation of some rows into ``target``."""
+        options = GRADIENT if self.dtype == torch.float32 else GRADIENT_HALF
         launch(
             kernels.gradient_maps, (4 * bias_parts.size(1), self.heads),
             maps, self.bias, self.out[first:last], self.grad[first:last], *factors, target, bias_parts, last - first,
-            int(add), STRIDE=maps.stride(0), TARGET=target.stride(0), **self._shape(), **_fitting(GRADIENT, self.rank),
+            int(add), STRIDE=maps.stride(0), TARGET=target.stride(0), **self._shape(), **_fitting(options, self.rank),
         )  # fmt: skip
 
     def _shape(self) -> dict[str, Any]:
@@ -178,75 +181,57 @@ class _Saved(NamedTuple):
 
 
 def _backward_in_place(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Writes the gradient of x into ``dx``, used as scratch space for products until then; returns the
-    gradient of the weight and partial sums of the bias gradient."""
-    n, width = dx.size(0), saved.heads * 4 * saved.rank
-    rows, given, t_totals = _project(dx, saved)
-    factors, bias_parts = saved.factors(totals, t_totals, eps), saved.bias_parts()
-    step = rows_of_chunk(n, width * saved.dtype.itemsize)
+    """Writes the gradient of x into ``dx``, used as scratch space until then; returns the gradient of the weight,
+    ``[4 * H * C, D]``, and partial sums of the bias gradient."""
+    n, rows, x, stored = dx.size(0), dx.view(saved.dtype), saved.x, len(saved.maps) > 0
+    columns, width = block(saved.rank), saved.heads * 4 * _padded(saved.rank)
+    maps = saved.maps if stored else _project(x, saved.across()[:, : width // 4 * 3], rows[:, : width // 4 * 3])
+    parts = _parts(x, saved.heads, "reduce_gradient_maps", columns**2)
+    saved.reduce_gradient(maps, 0, n, parts, add=False)
+    factors = saved.factors(totals, parts.sum(1), eps)
+    bias_parts = _parts(x, saved.heads, "gradient_maps", 4 * columns)
+    step = rows_of_chunk(n, width * saved.dtype.itemsize, STORED_BUFFER_BYTES if stored else BUFFER_BYTES)
     begin = max(n - step, 0) // 128 * 128  # start of the last chunk
     buffer = rows.new_empty(n - begin, width)
-    back = saved.back()
     # From the last chunk to the first, the gradients of a row are written further back, to rows that are not needed
     # any more; those of the last chunk have no such rows and go into the buffer.
-    saved.differentiate(rows[begin:], begin, n, factors, buffer, bias_parts, add=False)
+    saved.differentiate(maps[begin:], begin, n, factors, buffer, bias_parts, add=False)
     gradients = rows[n - begin :, :width]
-    earlier = [(max(last - step, 0), last) for last in range(begin, 0, -step)]
-    for first, last in earlier:
-        saved.differentiate(rows[first:last], first, last, factors, gradients[first:last], bias_parts, add=True)
-    dw = _sum_mm(None, gradients.t(), given[:begin]) if begin else None
-    dw = _sum_mm(dw, buffer.t(), given[begin:])
-    for first, last in reversed(earlier):
+    chunks = [(max(last - step, 0), last) for last in range(begin, 0, -step)]
+    whole = [(0, begin)] if begin else []
+    for first, last in whole if stored else chunks:
+        saved.differentiate(maps[first:last], first, last, factors, gradients[first:last], bias_parts, add=True)
+    dw = _sum_mm(None, buffer.t(), x[begin:].to(saved.dtype))
+    for first, last in whole if x.dtype == saved.dtype else chunks:
+        dw = _sum_mm(dw, gradients[first:last].t(), x[first:last].to(saved.dtype))
+    back = saved.across().contiguous().t()
+    for first, last in reversed(chunks):
         _mm(gradients[first:last], back, dx[first:last])
     _mm(buffer, back, dx[begin:])
     return dw, bias_parts
-
-
-def _narrows(given: torch.dtype, dtype: torch.dtype) -> bool:
-    """Whether x is twice as wide as the dtype of the products; its gradient's buffer then also holds converted x."""
-    return given == torch.float32 and dtype.itemsize == 2
-
-
-def _project(dx: Tensor, saved: _Saved) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of the buffer of ``dx`` that begin with the products U, V and Z, x in their dtype (in the same buffer
-    if it must be converted), and T = Uᵀ dA of every head, ``[H, B²]``."""
-    x, heads, rank, dtype = saved.x, saved.heads, saved.rank, saved.dtype
-    n, channels = x.shape
-    rows = dx.view(dtype)
-    if not _narrows(x.dtype, dtype):
-        across, parts = saved.across(), saved.parts("reduce_gradient_maps")
-        torch.mm(x, across, out=rows[:, : across.size(1)])
-        saved.reduce_gradient(rows, 0, n, parts, add=False)
-        return rows, x, parts.sum(1)
-    given, parts = rows[:, channels:], saved.parts("project_rows")
-    wide, wide_bias = _wide_maps(saved.weight, saved.bias, heads, rank, dtype)
-    launch(
-        kernels.project_rows, (parts.size(1), heads),
-        x, wide, wide_bias, saved.grad, rows, given, parts, n, STRIDE=rows.stride(0), D=channels, C=_padded(rank),
-        COMPUTE=compute_type(dtype), **_shape(heads, rank, dtype), **_fitting(PROJECT, rank),
-    )  # fmt: skip
-    return rows, given, parts.sum(1)
 
 
 def _backward_by_chunks(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """The same, with products and gradients of a chunk of rows in a buffer."""
     x, heads, rank, dtype = saved.x, saved.heads, saved.rank, saved.dtype
     n, narrowed = x.size(0), 0 if x.dtype == dtype else x.size(1)
-    across, back, width = saved.across(), saved.back(), heads * 4 * rank
-    step = rows_of_chunk(n, (across.size(1) + width + narrowed) * dtype.itemsize)
+    across = saved.across()
+    back, width = across.contiguous().t(), across.size(1)
+    step = rows_of_chunk(n, (width // 4 * 7 + narrowed) * dtype.itemsize, BUFFER_BYTES)
     chunks = [(first, min(first + step, n)) for first in range(0, n, step)]
-    products = x.new_empty(min(step, n), across.size(1), dtype=dtype)
+    products = x.new_empty(min(step, n), width // 4 * 3, dtype=dtype)
     buffer = x.new_empty(min(step, n), width, dtype=dtype)
-    parts, only_u = saved.parts("reduce_gradient_maps"), heads * _padded(rank)
+    parts, only_u = _parts(x, heads, "reduce_gradient_maps", block(rank) ** 2), width // 4
     for first, last in chunks:
         maps = products[: last - first]
         torch.mm(x[first:last].to(dtype), across[:, :only_u], out=maps[:, :only_u])
         saved.reduce_gradient(maps, first, last, parts, add=first > 0)
-    factors, bias_parts = saved.factors(totals, parts.sum(1), eps), saved.bias_parts()
+    factors = saved.factors(totals, parts.sum(1), eps)
+    bias_parts = _parts(x, heads, "gradient_maps", 4 * block(rank))
     dw: Tensor | None = None
     for first, last in chunks:
         given, maps, gradients = x[first:last].to(dtype), products[: last - first], buffer[: last - first]
-        torch.mm(given, across, out=maps)
+        torch.mm(given, across[:, : maps.size(1)], out=maps)
         saved.differentiate(maps, first, last, factors, gradients, bias_parts, add=first > 0)
         _mm(gradients, back, dx[first:last])
         dw = _sum_mm(dw, gradients.t(), given)
@@ -257,36 +242,75 @@ def _backward_by_chunks(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) -
 streaming_backward.gives_gradients_of("x", "weight", "bias")
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     *learned, heads, rank, eps, _ = inputs
-    ctx.mark_non_differentiable(output[1])
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)  # of the stored products, in their size
     ctx.save_for_backward(*learned, *output)
     ctx.numbers = heads, rank, eps
 
 
-def _backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, ...]:
+def _backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
     return streaming_backward(grad, *ctx.saved_tensors, *ctx.numbers)
 
 
 streaming_forward.register_autograd(_backward, setup_context=_keep)
 
 
-def _wide_maps(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Weight ``[H, 4, B, D]`` and bias ``[H, 4, B]``, padded with zeros; the weight is rounded as in the products."""
-    columns, channels = block(rank), weight.size(1)
-    wide = weight.new_empty(heads, 4, columns, channels, dtype=dtype)
-    wide_bias = bias.new_empty(heads, 4, columns, dtype=torch.float32)
+def _shape_of_stored(x: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tuple[int, int]:
+    """Shape of the products that are stored; without rows if they are computed again."""
+    width = heads * 4 * _padded(rank)
+    stored = _fits(x, width, dtype) and x.size(0) * width * dtype.itemsize <= STORED_BYTES
+    return x.size(0) if stored else 0, width
+
+
+def _fits(x: Tensor, width: int, dtype: torch.dtype) -> bool:
+    """Whether rows of ``width`` numbers fit into rows of x, of the same dtype or twice as wide."""
+    return width <= x.size(1) and (x.dtype == dtype or (x.dtype == torch.float32 and dtype.itemsize == 2))
+
+
+def _across(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch.dtype) -> Tensor:
+    """The weight for the products, ``[D, 4 * H * C]``: U of every head, then V, Z and m4."""
+    return _fill(weight, bias, heads, rank, _padded(rank), dtype, by_head=False)[0].t()
+
+
+def _project(x: Tensor, across: Tensor, out: Tensor) -> Tensor:
+    """Writes ``x across`` into ``out``; if x has another dtype, a chunk of rows is converted at a time."""
+    n, dtype = x.size(0), out.dtype
+    step = n if x.dtype == dtype else rows_of_chunk(n, x.size(1) * dtype.itemsize, BUFFER_BYTES)
+    for first in range(0, n, step):
+        torch.mm(x[first : first + step].to(dtype), across, out=out[first : first + step])
+    return out
+
+
+def _fill(
+    weight: Tensor, bias: Tensor, heads: int, rank: int, columns: int, dtype: torch.dtype, *, by_head: bool
+) -> tuple[Tensor, Tensor]:
+    """Weight ``[H * 4 * columns, D]`` and bias ``[H * 4 * columns]``, by head and then by map or the other way round;
+    each map is padded with zeros to ``columns`` rows, and the weight is rounded as in the products."""
+    rows, channels = heads * 4 * columns, weight.size(1)
+    wide, wide_bias = weight.new_empty(rows, channels, dtype=dtype), bias.new_empty(rows, dtype=torch.float32)
     launch(
-        kernels.fill_maps, (heads * 4 * columns,),
-        weight, bias.contiguous(), wide, wide_bias, *weight.stride(), D=channels, K=rank, B=columns,
-        PRECISION=dot_precision(dtype), BD=triton.next_power_of_2(channels), num_warps=1,
+        kernels.fill_maps, (rows,),
+        weight, bias, wide, wide_bias, *weight.stride(), D=channels, H=heads, K=rank, B=columns, BY_HEAD=by_head,
+        PRECISION=dot_precision(dtype), BD=next_power_of_2(channels), num_warps=1,
     )  # fmt: skip
     return wide, wide_bias
 
 
-def rows_of_chunk(n: int, row_bytes: int) -> int:
-    """Number of rows, a multiple of 128, of equal chunks of at most ``BUFFER_BYTES``."""
-    most = max(MIN_ROWS, BUFFER_BYTES // row_bytes // 128 * 128)
+def _parts(x: Tensor, heads: int, kernel: str, width: int) -> Tensor:
+    """Buffer for the sums of every program of a kernel, ``[H, P, width]``."""
+    return x.new_empty(heads, _programs(x.device, kernel, heads), width, dtype=torch.float32)
+
+
+def _programs(device: torch.device, kernel: str, heads: int) -> int:
+    """Programs per head: all heads together fill the GPU."""
+    return -(-_processors(device) * PER_PROCESSOR[kernel] // heads) if device.type == "cuda" else PROGRAMS
+
+
+def rows_of_chunk(n: int, row_bytes: int, most_bytes: int) -> int:
+    """Number of rows, a multiple of 128, of equal chunks of at most ``most_bytes``."""
+    most = max(MIN_ROWS, most_bytes // row_bytes // 128 * 128)
     return -(-n // -(-n // most) // 128) * 128
 
 
@@ -333,11 +357,6 @@ def _sum_mm(total: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
         return torch.mm(a, b) if total is None else total.addmm_(a, b)
     product = torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else torch.mm(a.float(), b.float())
     return product if total is None else total.add_(product)
-
-
-def _programs(device: torch.device, kernel: str, heads: int) -> int:
-    """Programs per head that hold partial sums: all heads together fill the GPU."""
-    return -(-_processors(device) * PER_PROCESSOR[kernel] // heads) if device.type == "cuda" else PROGRAMS
 
 
 @functools.cache

@@ -1,11 +1,11 @@
-r"""The Triton kernels of low-rank attention of one large graph that project the features themselves.
+r"""The Triton kernels of low-rank attention of one large graph.
 
-The formulas are those of :mod:`lrga.ops.attention.batched_kernels`. Forward, blocks of rows are projected and never
-stored; the weight has shape ``[H, 4, B, D]``, every map padded with zeros to ``B`` rows (a power of two, at least
-16), in the dtype of the products: ``fill_maps``. Every program has its own partial sums, so there are no atomics.
+The formulas are those of :mod:`lrga.ops.attention.batched_kernels`. Every program has its own partial sums, so there
+are no atomics.
 
-The backward pass works between products of the library: its kernels read products ``P = x Wᵀ``, computed by the
-library or ``project_rows``, before bias and activation: C columns per map, with a row stride of ``STRIDE`` numbers.
+``reduce_rows`` projects blocks of rows itself. Its weight has shape ``[H, 4, B, D]``, every map padded with zeros to
+``B`` rows (a power of two, at least 16), in the dtype of the products: ``fill_maps``. The other kernels read products
+``x Wᵀ`` of the library, before bias and activation: C columns per map, with a row stride of ``STRIDE`` numbers.
 
 Letters: R rows, D channels, H heads, K rank, C columns of a product, B columns of a map, P programs.
 """
@@ -21,13 +21,16 @@ from lrga.ops.attention.batched_kernels import _dot, _inverse_eta, _load, _relu,
 @triton.jit
 def fill_maps(
     weight, bias, wide, wide_bias, stride_row, stride_column,
-    D: tl.constexpr, K: tl.constexpr, B: tl.constexpr, PRECISION: tl.constexpr, BD: tl.constexpr,
+    D: tl.constexpr, H: tl.constexpr, K: tl.constexpr, B: tl.constexpr, BY_HEAD: tl.constexpr, PRECISION: tl.constexpr,
+    BD: tl.constexpr,
 ):  # fmt: skip
-    """Writes the four maps of every head, padded with zeros to B rows, into ``wide`` ``[H, 4, B, D]`` in its dtype,
-    rounded as in a product, and their bias into ``wide_bias``."""
+    """Writes the four maps of every head, padded with zeros to B rows, into ``wide`` ``[H, 4, B, D]`` (without
+    ``BY_HEAD`` ``[4, H, B, D]``) in its dtype, rounded as in a product, and their bias into ``wide_bias``."""
     row = tl.program_id(0)
-    k = row % B
-    source = row // B * K + k
+    k, which = row % B, row // B
+    if not BY_HEAD:
+        which = which % H * 4 + which // H
+    source = which * K + k
     d = tl.arange(0, BD)
     at = weight + source.to(tl.int64) * stride_row + d * stride_column
     value = tl.load(at, mask=d < tl.where(k < K, D, 0), other=0.0).to(wide.dtype.element_ty)
@@ -119,29 +122,6 @@ def reduce_rows(
 
 
 @triton.jit
-def apply_rows(
-    out, totals, num_rows, eps,
-    H: tl.constexpr, K: tl.constexpr, B: tl.constexpr, HALF: tl.constexpr, COMPUTE: tl.constexpr,
-    PRECISION: tl.constexpr, BM: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
-    """Replaces U in ``out`` ``[R, H, 2, K]`` by U S / η."""
-    h = tl.program_id(1) if H > 1 else 0  # with a constant, Triton knows the alignment to 16 bytes
-    k = tl.arange(0, B)
-    UP: tl.constexpr = (K + 3) // 4 * 4  # columns of U to read, four at a time
-    READ: tl.constexpr = UP if UP <= 2 * K else K
-    total = totals + h * (B * B + 2 * B)
-    c = _inverse_eta(tl.load(total + B * B + k), tl.load(total + B * B + B + k), num_rows, eps, HALF)
-    s = _rounded(tl.load(total + k[:, None] * B + k[None, :]) * c, PRECISION).to(COMPUTE)  # zero from row K on
-    out += h * 2 * K
-    for tile in tl.range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0), num_stages=STAGES):
-        first, rows, inside = _rows_of_tile(tile, num_rows, BM)
-        u = _load(out + first * (H * 2 * K), rows, inside, H * 2 * K, READ, B)
-        u = _rounded(tl.where((k < K)[None, :], u, 0.0).to(COMPUTE), PRECISION)
-        a = tl.dot(u, s, input_precision=PRECISION)
-        _store(out + first * (H * 2 * K), rows, inside, H * 2 * K, K, a, B)
-
-
-@triton.jit
 def _put_square(parts, value, add, B: tl.constexpr):
     """Stores a B × B matrix of this program and head in ``parts`` ``[H, P, B²]``; with ``add`` it is added."""
     k = tl.arange(0, B)
@@ -158,6 +138,71 @@ def _bias_of(bias, K: tl.constexpr, B: tl.constexpr):
     return tl.load(bias + k, mask=k < K, other=float("-inf")).to(tl.float32)
 
 
+@triton.jit
+def _load_map(maps, bias, first, rows, inside, STRIDE: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr):
+    """A map after bias and activation, from its product; zero in padding columns and rows."""
+    k = tl.arange(0, B)
+    at = maps + first * STRIDE + (rows[:, None] * STRIDE + k[None, :])
+    value = tl.load(at, mask=inside[:, None] & (k < C)[None, :], other=0.0).to(tl.float32)
+    value = _relu(value + tl.load(bias + k, mask=k < K, other=0.0).to(tl.float32)[None, :])
+    return tl.where(inside[:, None] & (k < K)[None, :], value, 0.0)
+
+
+@triton.jit
+def reduce_maps(
+    maps, bias, parts, num_rows,
+    STRIDE: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
+    COMPUTE: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """VᵀZ and the sums of U and V, from stored products ``[R, 4, H, C]``, into ``parts`` ``[H, P, B² + 2B]``."""
+    h = tl.program_id(1) if H > 1 else 0  # with a constant, Triton knows the alignment to 16 bytes
+    maps += h * C
+    bias += h * 4 * K
+    s = tl.zeros((B, B), tl.float32)
+    u_sum, v_sum = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0), num_stages=STAGES):
+        first, rows, inside = _rows_of_tile(tile, num_rows, BM)
+        u_sum += _load_map(maps, bias, first, rows, inside, STRIDE, K, C, B)
+        v = _load_map(maps + H * C, bias + K, first, rows, inside, STRIDE, K, C, B)
+        z = _load_map(maps + 2 * H * C, bias + 2 * K, first, rows, inside, STRIDE, K, C, B)
+        v_sum += v
+        s += _dot(tl.trans(v.to(COMPUTE)), z.to(COMPUTE), PRECISION)
+    k = tl.arange(0, B)
+    part = parts + (h * tl.num_programs(0) + tl.program_id(0)) * (B * B + 2 * B)
+    tl.store(part + k[:, None] * B + k[None, :], s)
+    tl.store(part + B * B + k, tl.sum(u_sum, 0))
+    tl.store(part + B * B + B + k, tl.sum(v_sum, 0))
+
+
+@triton.jit
+def apply_rows(
+    out, maps, bias, totals, num_rows, eps,
+    STRIDE: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr, HALF: tl.constexpr,
+    COMPUTE: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Writes U S / η into ``out`` ``[R, H, 2, K]``. U is read from there; from the products ``maps`` ``[R, 4, H, C]``
+    if they are stored, and then m4 is written, too."""
+    h = tl.program_id(1) if H > 1 else 0  # with a constant, Triton knows the alignment to 16 bytes
+    k = tl.arange(0, B)
+    UP: tl.constexpr = (K + 3) // 4 * 4  # columns of U to read, four at a time
+    READ: tl.constexpr = UP if UP <= 2 * K else K
+    total = totals + h * (B * B + 2 * B)
+    c = _inverse_eta(tl.load(total + B * B + k), tl.load(total + B * B + B + k), num_rows, eps, HALF)
+    s = _rounded(tl.load(total + k[:, None] * B + k[None, :]) * c, PRECISION).to(COMPUTE)  # zero from row K on
+    out += h * 2 * K
+    for tile in tl.range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0), num_stages=STAGES):
+        first, rows, inside = _rows_of_tile(tile, num_rows, BM)
+        if maps is None:
+            u = _load(out + first * (H * 2 * K), rows, inside, H * 2 * K, READ, B)
+            u = tl.where((k < K)[None, :], u, 0.0)
+        else:
+            u = _load_map(maps + h * C, bias + h * 4 * K, first, rows, inside, STRIDE, K, C, B)
+            m4 = _load_map(maps + (3 * H + h) * C, bias + (h * 4 + 3) * K, first, rows, inside, STRIDE, K, C, B)
+            _store(out + first * (H * 2 * K) + K, rows, inside, H * 2 * K, K, m4, B)
+        a = tl.dot(_rounded(u.to(COMPUTE), PRECISION), s, input_precision=PRECISION)
+        _store(out + first * (H * 2 * K), rows, inside, H * 2 * K, K, a, B)
+
+
 @triton.jit(do_not_specialize=["num_rows", "add"])
 def reduce_gradient_maps(
     maps, bias, grad, parts, num_rows, add,
@@ -167,48 +212,13 @@ def reduce_gradient_maps(
     """Writes T = Uᵀ dA into ``parts`` ``[H, P, B²]``, from the products U, the first in ``maps`` ``[R, 3, H, C]``; with
     ``add`` it is added."""
     h = tl.program_id(1) if H > 1 else 0  # with a constant, Triton knows the alignment to 16 bytes
-    k = tl.arange(0, B)
     t = tl.zeros((B, B), tl.float32)
-    bias_u = _bias_of(bias + h * 4 * K, K, B)
     for tile in tl.range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0), num_stages=STAGES):
         first, rows, inside = _rows_of_tile(tile, num_rows, BM)
-        at = maps + first * STRIDE + h * C + (rows[:, None] * STRIDE + k[None, :])
-        u = tl.load(at, mask=inside[:, None] & (k < C)[None, :], other=float("-inf")).to(tl.float32)
-        u = tl.where((k < K)[None, :], _relu(u + bias_u[None, :]), 0.0)
+        u = _load_map(maps + h * C, bias + h * 4 * K, first, rows, inside, STRIDE, K, C, B)
         da = _load(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B)
         t += _dot(tl.trans(u.to(COMPUTE)), da.to(COMPUTE), PRECISION)
     _put_square(parts, t, add, B)
-
-
-@triton.jit
-def project_rows(
-    x, weight, bias, grad, maps, narrow, parts, num_rows,
-    STRIDE: tl.constexpr, D: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
-    COMPUTE: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
-):  # fmt: skip
-    """Writes the products U, V and Z into ``maps`` ``[R, 3, H, C]``, x in their dtype into ``narrow`` ``[R, D]`` (row
-    stride of both: ``STRIDE``), and T = Uᵀ dA into ``parts`` ``[H, P, B²]``; x is read once for every head."""
-    h = tl.program_id(1)
-    t = tl.zeros((B, B), tl.float32)
-    weight += h * 4 * B * D
-    maps += h * C
-    for tile in range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0)):
-        first, rows, inside = _rows_of_tile(tile, num_rows, BM)
-        u, v, z = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
-        for d0 in range(0, D, BD):
-            block = _block_of_x(x + first * D, rows, inside, d0, D, BD, COMPUTE, PRECISION)
-            if h == 0:
-                _store(narrow + first * STRIDE + d0, rows, inside, STRIDE, D - d0, block, BD)
-            u = tl.dot(block, _block_of_weight(weight, d0, D, B, BD, COMPUTE), u, input_precision=PRECISION)
-            v = tl.dot(block, _block_of_weight(weight + B * D, d0, D, B, BD, COMPUTE), v, input_precision=PRECISION)
-            z = tl.dot(block, _block_of_weight(weight + 2 * B * D, d0, D, B, BD, COMPUTE), z, input_precision=PRECISION)
-        _store(maps + first * STRIDE + H * C, rows, inside, STRIDE, C, v, B)
-        _store(maps + first * STRIDE + 2 * H * C, rows, inside, STRIDE, C, z, B)
-        _store(maps + first * STRIDE, rows, inside, STRIDE, C, u, B)
-        u = _activated(u, bias + h * 4 * B, inside, B)
-        da = _load(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B)
-        t += _dot(tl.trans(u.to(COMPUTE)), da.to(COMPUTE), PRECISION)
-    _put_square(parts, t, 0, B)
 
 
 @triton.jit
@@ -240,7 +250,7 @@ def gradient_maps(
     STRIDE: tl.constexpr, TARGET: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
     PRECISION: tl.constexpr, BM: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Writes gradients before activation into ``gradients`` ``[R, H, 4, K]``, row stride ``TARGET``, from the products
+    """Writes gradients before activation into ``gradients`` ``[R, 4, H, C]``, row stride ``TARGET``, from the products
     U, V and Z in ``maps`` ``[R, 3, H, C]``; their sums over rows into ``bias_parts`` ``[H, P / 4, 4, B]``, with ``add``
     added. A program computes one map, which needs few registers and the same code for U, V and Z. Only the sign of m4
     is needed: it is read from the result ``out``."""
@@ -253,7 +263,7 @@ def gradient_maps(
     bias += h * 4 * K
     grad += h * 2 * K
     out += h * 2 * K
-    gradients += h * 4 * K + kind * K
+    gradients += (kind * H + h) * C
     at = bias_parts + ((h * programs + program) * 4 + kind) * B + k
     total = tl.zeros((BM, B), tl.float32)  # summing over rows in every step would take many instructions
     if kind < 3:
@@ -278,7 +288,7 @@ def gradient_maps(
             q = tl.where((k < K)[None, :], q, 0.0).to(factors.dtype.element_ty)  # truncated to TF32, as in the library
             g = tl.dot(q, factor, input_precision=PRECISION) + shift[None, :]
             g = tl.where(own + own_bias[None, :] > 0, g, 0.0)
-            _store(gradients + first * TARGET, rows, inside, TARGET, K, g, B)
+            _store(gradients + first * TARGET, rows, inside, TARGET, C, g, B)
             total += g
     else:
         for tile in tl.range(program, tl.cdiv(num_rows, BM), programs, num_stages=STAGES):
@@ -286,7 +296,7 @@ def gradient_maps(
             m4 = _load(out + first * (H * 2 * K) + K, rows, inside, H * 2 * K, K, B)
             g = _load(grad + first * (H * 2 * K) + K, rows, inside, H * 2 * K, K, B).to(tl.float32)
             g = tl.where(m4 > 0, g, 0.0)
-            _store(gradients + first * TARGET, rows, inside, TARGET, K, g, B)
+            _store(gradients + first * TARGET, rows, inside, TARGET, C, g, B)
             total += g
     sums = tl.sum(total, 0)
     if add != 0:
