@@ -1,14 +1,19 @@
 """Work of a captured step on two streams."""
 
+import ctypes
+
 import pytest
 import torch
 from torch.autograd import gradgradcheck
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
+import lrga
+from lrga.nn.recompute import recompute_layers
 from lrga.ops import linear as home
 from lrga.ops.linear import linear, mixed_linear
 from lrga.ops.streams import GRADIENTS, Streams, current_streams, in_parallel, of_parameters, parallel_streams
+from lrga.training.determinism import deterministic
 
 
 class OneStream(Streams):
@@ -119,6 +124,28 @@ def test_a_shared_parameter_with_hooks_clipping_and_accumulation(one_stream):
     assert all(map(torch.equal, *found))
 
 
+def test_autograd_adds_to_no_gradient_that_another_stream_may_still_read(one_stream, monkeypatch):
+    """The gradient of a sum goes to both terms; autograd adds to it in place if nothing else refers to it."""
+    torch.manual_seed(0)
+    x, weight = torch.randn(5, 4, dtype=torch.float64), torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
+    seen, of_parameters = [], home._gradients_of_parameters
+
+    def watched(grad, *args, **options):
+        seen.append((grad.data_ptr(), grad.flatten().tolist()))
+        return of_parameters(grad, *args, **options)
+
+    monkeypatch.setattr(home, "_gradients_of_parameters", watched)
+    with parallel_streams(one_stream):
+        h = mixed_linear([x], weight, None)
+        for _ in range(3):
+            h = h + mixed_linear([h.tanh()], weight, None)
+        loss = h.square().sum()
+    loss.backward()
+    for address, values in seen:
+        assert [*(ctypes.c_double * len(values)).from_address(address)] == values
+    assert len(seen) == 4
+
+
 def test_large_products_are_in_sequence(one_stream, monkeypatch):
     monkeypatch.setattr(home, "MAX_NUMBERS_ASIDE", 62)
     a, b, weight, bias = random_parts()
@@ -221,7 +248,7 @@ def test_late_gradients_of_shared_parameters_with_hooks_clipping_and_accumulatio
             with torch.autocast("cuda", torch.bfloat16, enabled=precision == "bf16"):
                 h = source
                 for weight in (*weights, *weights[:2]):
-                    h = h + linear(h, weight, bias).tanh()
+                    h = h + linear(h.tanh(), weight, bias)  # the gradient of h starts as that of the linear map
             h.float().square().mean().backward()
         norm = torch.nn.utils.clip_grad_norm_([*weights, bias], 0.1, foreach=True)
         with torch.no_grad():
@@ -275,3 +302,21 @@ def test_parameters_whose_gradient_is_accumulated_on_the_main_stream():
     finally:
         torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(True)
     assert torch.equal(*found)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("conv", ["gcn", "gatedgcn"])
+def test_recomputed_layers_inside_of_parallel_streams_have_the_same_gradients(conv):
+    torch.manual_seed(0)
+    x, edge_index, edge_attr = torch.randn(3000, 8), torch.randint(0, 3000, (2, 20_000)), torch.ones(20_000, 1)
+    gated = conv == "gatedgcn"
+    graph = [t.cuda() for t in (x, edge_index, *([edge_attr] if gated else []))]
+    model = lrga.GNN(8, 64, 1, 4, conv=conv, rank=8, edge_channels=1 if gated else 0)
+    model, found = recompute_layers(model).cuda(), []
+    for streams in (None, Streams(graph[0].device)):
+        model.zero_grad()
+        with deterministic(), parallel_streams(streams):
+            model(*graph).square().mean().backward()
+        found.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+    assert len(found[0]) == len(found[1]) > 20
+    assert all(map(torch.equal, *found))

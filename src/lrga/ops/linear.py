@@ -71,9 +71,11 @@ def _product(weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
     learned = weight.requires_grad or (bias is not None and bias.requires_grad)
     few = parts[0].size(0) * sum(weight.shape) <= MAX_NUMBERS_ASIDE
     if streams is not None and few and learned and torch.is_grad_enabled():
-        # Before other uses of the parameters here, so that their gradients are accumulated on this stream, too.
+        # Memory on this stream: the other one joins a capture in the backward pass, and could not allocate before.
+        aside = weight.new_empty(()).expand(parts[0].size(0), weight.size(0))
+        # Before the parameters are used here, so that their gradients are accumulated on the other stream, too.
         with torch.cuda.stream(streams.named(GRADIENTS)):
-            aside = GradientsAside.apply(weight, bias, *parts)
+            aside = GradientsAside.apply(aside, weight, bias, *parts)
     return Linear.apply(aside, weight, bias, *parts)
 
 
@@ -86,17 +88,14 @@ def is_supported(x: Tensor, *parameters: Tensor | None) -> bool:
 
 
 class Linear(Function):
-    """``[X_1, X_2, …] Wᵀ + b`` of one or several matrices, with second derivatives.
-
-    Given the result of :class:`GradientsAside`, the gradients of the parameters are computed there.
-    """
+    """``[X_1, X_2, …] Wᵀ + b`` of one or several matrices, with second derivatives. ``aside`` is ``None`` or a
+    :class:`GradientsAside`."""
 
     @staticmethod
     def forward(ctx: Any, aside: Tensor | None, weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
         _, need_weight, _, *need_parts = ctx.needs_input_grad
-        ctx.widths, ctx.aside = [part.size(1) for part in parts], aside is not None
-        here = need_weight and aside is None
-        ctx.save_for_backward(weight if any(need_parts) else None, *(parts if here else ()))
+        ctx.widths, keep_parts = [part.size(1) for part in parts], need_weight and aside is None
+        ctx.save_for_backward(weight if any(need_parts) else None, *(parts if keep_parts else ()))
         return _sum_of_products(weight, bias, *parts)
 
     @staticmethod
@@ -105,28 +104,29 @@ class Linear(Function):
         weight, *parts = ctx.saved_tensors
         columns = [None] * len(ctx.widths) if weight is None else _columns(weight, ctx.widths)
         of_parts = [None if column is None else torch.mm(grad, column) for column in columns]
-        if ctx.aside:
+        if ctx.needs_input_grad[0]:
             return grad, None, None, *of_parts
         return None, *_gradients_of_parameters(grad, parts, need_bias=ctx.needs_input_grad[2]), *of_parts
 
 
 class GradientsAside(Function):
-    """Stands for the share of the parameters in a linear map: its gradient is that of the map's result. Called on
-    another stream than the map, the gradients of the parameters are computed on that stream."""
+    """A placeholder for the parameters in a linear map, whose gradient is that of the map's result. The gradients of
+    the parameters are computed on the stream of this call; see :mod:`lrga.ops.streams`."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:  # noqa: ARG004
-        ctx.save_for_backward(*(parts if ctx.needs_input_grad[0] else ()))
-        return weight.new_empty(()).expand(parts[0].size(0), weight.size(0))  # never read
+    def forward(ctx: Any, aside: Tensor, weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:  # noqa: ARG004
+        ctx.save_for_backward(*(parts if ctx.needs_input_grad[1] else ()))
+        return aside
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,), parts = grads, ctx.saved_tensors
-        for part in parts if grad.is_cuda else ():
-            # This stream has waited for the gradient, and so for the parts, but their memory is that of another one.
-            part.record_stream(torch.cuda.current_stream(grad.device))
-        of_both = _gradients_of_parameters(grad, parts, need_bias=ctx.needs_input_grad[1])
-        return *of_both, *(None,) * (len(ctx.needs_input_grad) - 2)
+        if not torch.is_grad_enabled():
+            # The kernels may still read these when autograd, on its stream, would reuse their memory, or add to a
+            # gradient in place because nothing else refers to it. This node lives until the backward pass has ended.
+            ctx.kept = grad, parts
+        of_both = _gradients_of_parameters(grad, parts, need_bias=ctx.needs_input_grad[2])
+        return None, *of_both, *(None,) * (len(ctx.needs_input_grad) - 3)
 
 
 def _gradients_of_parameters(

@@ -3,11 +3,10 @@
 The kernels of a small batch do not fill a GPU. During the capture of a CUDA graph, :func:`in_parallel` records
 independent work on two streams, so that the graph runs it at the same time. The results are the same as in sequence.
 
-Gradients of parameters are only needed at the end of the backward pass. They are computed on the stream ``GRADIENTS``
-by autograd nodes whose forward pass was called on that stream: autograd runs a node on the stream of its forward pass,
-makes that stream wait for the gradients that it receives (and keeps their memory), and at the end of the backward pass
-makes the caller's stream wait for the streams of all leaves. Hooks, sums of several gradients and ``.grad`` follow the
-same rules.
+Gradients of parameters are only needed at the end of the backward pass. They are computed by autograd nodes whose
+forward function was called on the stream ``GRADIENTS``: autograd runs a node, and the leaves created with it, on the
+stream of its forward call, makes each node wait for the gradients that it receives, and at the end makes the caller's
+stream wait for all leaves. Hooks, sums of several gradients and ``.grad`` follow the same rules.
 """
 
 from collections.abc import Callable, Iterator
