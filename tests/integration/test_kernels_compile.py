@@ -84,6 +84,7 @@ for rows, width, count, before, after, momentum in (
     options = {"count": count, "before": before, "after": after}
     differentiate(norm_ops.batch_norm(x, state, training=True, residual=x, **options), x)
     differentiate(norm_ops.batch_norm(x, state, training=False, **options), x)
+    differentiate(norm_ops.UnitRows.apply(x, 1e-12), x)
 for rows, width in ((1, 1), (7_600, 100), (60_000, 25)):
     linear_ops.launch_column_sum(torch.zeros(2, rows, width))
 torch.backends.cuda.matmul.allow_tf32 = True  # where the products of edges are ours
@@ -107,9 +108,9 @@ def test_every_kernel_of_message_passing_and_normalisation_compiles_for_a_gpu(tm
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.split() == sorted([
         "_sum_rows", "_sum_long", "_dot_edges", "_max_rows", "_max_gradient_rows", "_attend_rows",
-        "_attend_gradient_rows", "score_rows", "score_gradient_rows",
+        "_attend_gradient_rows", "dot_rows", "score_rows", "score_gradient_rows",
         "part_statistics", "whole_statistics", "normalize_rows", "part_gradients", "whole_gradients", "gradient_rows",
-        "sum_rows_of_part",
+        "unit_rows", "sum_rows_of_part",
         "forward_by_target", "backward_by_target", "backward_by_source", "finish_statistics", "edge_output",
         "norm_backward_sums", "map_edges",
     ])  # fmt: skip

@@ -94,6 +94,7 @@ def over_edges(memory, nodes, heads, depth, edges):
             state = BatchNormState(*(memory.copy(torch.ones(heads * depth)) for _ in range(4)), torch.tensor(0))
             y = norm_ops.batch_norm(flat, state, training=training, count=None, after=after, residual=flat)
             y.backward(noise(nodes, heads * depth))
+        norm_ops.UnitRows.apply(flat, 1e-12).backward(noise(nodes, heads * depth))
 
 
 def gated(memory, nodes, width, edges, spare):

@@ -6,12 +6,13 @@ pytest.importorskip("triton")
 
 import numpy
 import torch
+import torch.nn.functional as F
 
 from lrga.errors import UnsupportedError
 from lrga.ops.norm import definition as norm_definition
 from lrga.ops.norm import gpu as norm_ops
-from lrga.ops.norm.definition import BatchNormState, batch_norm_reference
-from tests.helpers.kernels import POISONED
+from lrga.ops.norm.definition import BatchNormState, batch_norm_reference, unit_rows
+from tests.helpers.kernels import POISONED, same
 
 TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 4e-2, torch.float16: 6e-3}
 NAMES = ("result", "grad of x", "grad of weight", "grad of bias", "grad of residual", "mean", "variance", "batches")
@@ -243,3 +244,51 @@ def test_a_number_that_is_none_is_passed_on(monkeypatch, many):
     mean, _ = statistics(x, many, monkeypatch)
     assert mean[0].isfinite()
     assert mean[1].isnan()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (70, 20), (33, 89), (130, 64), (2, 1000), (0, 5), (5, 0)])
+def test_rows_of_length_one_are_those_of_torch(rows, width, device):
+    x = (torch.randn(rows, width) * 3).to(device)
+    x = torch.stack([x, x], 2)[..., 0].requires_grad_()  # between other columns
+    same(lambda x: norm_ops.UnitRows.apply(x, 1e-12), F.normalize, [x], 3e-6)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # in the interpreter
+@pytest.mark.parametrize("device", DEVICES)
+def test_zero_rows_have_finite_gradients_and_a_number_that_is_none_is_passed_on(device):
+    x, upstream = torch.randn(6, 5, device=device), torch.randn(6, 5, device=device)
+    x[1], x[2], x[3, 2], x[4, 0] = 0.0, 1e-14, torch.nan, torch.inf
+    results = []
+    for function in (lambda x: norm_ops.UnitRows.apply(x, 1e-12), F.normalize):
+        given = x.clone().requires_grad_()
+        out = function(given)
+        results.append((out.detach(), torch.autograd.grad(out, given, upstream)[0]))
+    assert results[0][1][:3].isfinite().all()
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours[:3], theirs[:3], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(ours[5], theirs[5], rtol=1e-5, atol=1e-6)
+        assert ours[3].isnan().all()
+    torch.testing.assert_close(results[0][0][4], results[1][0][4], equal_nan=True)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_of_length_one_have_second_derivatives(device):
+    x = torch.randn(4, 3, device=device, requires_grad=True)
+    found = []
+    for function in (lambda x: norm_ops.UnitRows.apply(x, 1e-12), F.normalize):
+        (first,) = torch.autograd.grad(function(x).sin().sum(), x, create_graph=True)
+        found.append(torch.autograd.grad(first.square().sum(), x)[0])
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.gpu
+def test_rows_are_divided_by_one_kernel_and_by_torch_in_other_dtypes():
+    x = torch.randn(2000, 89, device="cuda", requires_grad=True)
+    assert type(unit_rows(x).grad_fn).__name__ == "UnitRowsBackward"
+    for other in (x.double(), x.bfloat16()):
+        assert torch.equal(unit_rows(other), F.normalize(other))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as recorded:
+        unit_rows(x).backward(torch.ones_like(x))
+        torch.cuda.synchronize()
+    assert sum(event.count for event in recorded.key_averages() if "unit_rows" in event.key) == 2

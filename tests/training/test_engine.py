@@ -9,6 +9,7 @@ from link_graphs import Records, continued
 
 import lrga
 from lrga.data import with_encodings
+from lrga.nn.recompute import recompute_layers
 from lrga.tasks import Task
 from lrga.training.capture import engine
 from lrga.training.capture.graphs import GraphEngine
@@ -279,27 +280,31 @@ def test_steps_with_flipped_eigenvectors_are_captured(make_splits):
 @pytest.mark.parametrize(
     "options",
     [
-        {"conv": "gcn"}, {"conv": "gatedgcn"}, {"conv": "gcn", "rank": None}, {"conv": "gat", "heads": 2},
-        {"conv": "gine", "block": "residual", "dropout": 0.1},
+        *({"conv": c, "rank": rank} for c in ("gcn", "gat", "gatedgcn", "graphsage", "gin") for rank in (3, None)),
+        {"conv": "gine", "block": "residual", "dropout": 0.1}, {"conv": "gatedgcn", "recompute": True},
+        {"conv": "gat", "clip_gradient": 0.01}, {"conv": "graphsage", "preset": "2020"},
     ],
     ids=str,
 )  # fmt: skip
 def test_parallel_branches_change_no_bit(make_splits, monkeypatch, options, precision):
     splits = {name: graphs.to("cuda") for name, graphs in make_splits("node", sizes=(900, 40, 40)).items()}
+    of_model = {"hidden_channels": 48, "heads": 2 if options["conv"] == "gat" else 1} | options
+    wrap = recompute_layers if of_model.pop("recompute", False) else None
+    training = {"precision": precision, "clip_gradient": of_model.pop("clip_gradient", None)}
     states = []
-    for streams in (None, engine.Streams):
-        if streams is None:
-            monkeypatch.setattr(engine, "Streams", lambda device: None)
-        else:
-            monkeypatch.setattr(engine, "Streams", streams)
+    for streams in (lambda device: None, engine.Streams):
+        monkeypatch.setattr(engine, "Streams", streams)
         trainer = make_trainer(
-            splits, "captured", dtype=torch.float32, model_options={"hidden_channels": 48} | options, batch_size=300,
-            max_epochs=4, precision=precision,
+            splits, "captured", dtype=torch.float32, model_options=of_model, wrap=wrap, batch_size=300, max_epochs=4,
+            **training,
         )  # fmt: skip
         with deterministic():
             trainer.fit()
-        assert trainer.engine is not None
-        states.append((weights(trainer), [record.val_loss for record in trainer.checkpointer.records]))
+        assert trainer.engine is not None or wrap is not None  # a checkpoint reads the state of the random numbers
+        learned = [(name, p.grad) for name, p in trainer.model.named_parameters() if p.grad is not None]
+        gradients = {f"gradient of {name}": grad.clone() for name, grad in learned}
+        losses_of_epochs = [(record.train_loss, record.val_loss) for record in trainer.checkpointer.records]
+        states.append((weights(trainer) | gradients, losses_of_epochs))
     assert states[0][1] == states[1][1]
     for name, value in states[0][0].items():
         assert torch.equal(states[1][0][name], value), name

@@ -21,6 +21,7 @@ product of the concatenation is faster, and memory does not matter: see ``MIN_MI
 Letters: B matrices, R rows, D columns, P parts.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -30,12 +31,13 @@ from torch.autograd import Function
 
 from lrga.checks import autocast_is_on
 from lrga.ops._triton import cdiv, differentiates_otherwise, launch, next_power_of_2, runs_on_gpu
-from lrga.ops.streams import current_streams
+from lrga.ops.streams import GRADIENTS, current_streams, of_parameters
 
 MIN_ROWS = 1024  # with fewer rows, launches cost more than the products
 MIN_MIXED_NUMBERS = 1 << 25  # numbers in the concatenated matrix; measured by benchmarks/gpu.py
 MAX_ROWS_OF_ONE_LAUNCH = 1024  # up to this, one launch with narrow blocks is faster than partial sums
 ROWS_OF_PART, MAX_PARTS = 128, 512
+MAX_NUMBERS_ASIDE = 1 << 24  # in x and y; beyond, a product fills the GPU, and their memory would be kept
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -53,13 +55,28 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def _in_one_type(parts: list[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
     """The linear map of concatenated matrices, under autocast in its dtype. A compiler differentiates it itself."""
-    product = _sum_of_products if torch.compiler.is_compiling() else Linear.apply
     device = weight.device.type
     if not autocast_is_on(device):
-        return product(weight, bias, *parts)
+        return _product(weight, bias, *parts)
     dtype = torch.get_autocast_dtype(device)
     with torch.autocast(device, enabled=False):
-        return product(weight.to(dtype), None if bias is None else bias.to(dtype), *(part.to(dtype) for part in parts))
+        weight, bias = of_parameters(lambda: (weight.to(dtype), None if bias is None else bias.to(dtype)))
+        return _product(weight, bias, *(part.to(dtype) for part in parts))
+
+
+def _product(weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
+    if torch.compiler.is_compiling():
+        return _sum_of_products(weight, bias, *parts)
+    streams, aside = current_streams(), None
+    learned = weight.requires_grad or (bias is not None and bias.requires_grad)
+    few = parts[0].size(0) * sum(weight.shape) <= MAX_NUMBERS_ASIDE
+    if streams is not None and few and learned and torch.is_grad_enabled():
+        # Memory on this stream: the other one joins a capture in the backward pass, and could not allocate before.
+        aside = weight.new_empty(()).expand(parts[0].size(0), weight.size(0))
+        # Before the parameters are used here, so that their gradients are accumulated on the other stream, too.
+        with torch.cuda.stream(streams.named(GRADIENTS)):
+            aside = GradientsAside.apply(aside, weight, bias, *parts)
+    return Linear.apply(aside, weight, bias, *parts)
 
 
 def is_supported(x: Tensor, *parameters: Tensor | None) -> bool:
@@ -71,13 +88,14 @@ def is_supported(x: Tensor, *parameters: Tensor | None) -> bool:
 
 
 class Linear(Function):
-    """``[X_1, X_2, …] Wᵀ + b`` of one or several matrices, with second derivatives."""
+    """``[X_1, X_2, …] Wᵀ + b`` of one or several matrices, with second derivatives. ``aside`` is ``None`` or a
+    :class:`GradientsAside`."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
-        need_weight, _, *need_parts = ctx.needs_input_grad
-        ctx.widths, ctx.streams = [part.size(1) for part in parts], current_streams()
-        ctx.save_for_backward(weight if any(need_parts) else None, *(parts if need_weight else ()))
+    def forward(ctx: Any, aside: Tensor | None, weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
+        _, need_weight, _, *need_parts = ctx.needs_input_grad
+        ctx.widths, keep_parts = [part.size(1) for part in parts], need_weight and aside is None
+        ctx.save_for_backward(weight if any(need_parts) else None, *(parts if keep_parts else ()))
         return _sum_of_products(weight, bias, *parts)
 
     @staticmethod
@@ -85,19 +103,39 @@ class Linear(Function):
         (grad,) = grads
         weight, *parts = ctx.saved_tensors
         columns = [None] * len(ctx.widths) if weight is None else _columns(weight, ctx.widths)
+        of_parts = [None if column is None else torch.mm(grad, column) for column in columns]
+        if ctx.needs_input_grad[0]:
+            return grad, None, None, *of_parts
+        return None, *_gradients_of_parameters(grad, parts, need_bias=ctx.needs_input_grad[2]), *of_parts
 
-        def of_parts() -> list[Tensor | None]:
-            return [None if column is None else torch.mm(grad, column) for column in columns]
 
-        def of_parameters() -> tuple[Tensor | None, Tensor | None]:
-            products = [torch.mm(grad.t(), part) for part in parts]
-            towards_weight = None if not parts else products[0] if len(parts) == 1 else torch.cat(products, dim=1)
-            return towards_weight, _bias_gradient(grad) if ctx.needs_input_grad[1] else None
+class GradientsAside(Function):
+    """A placeholder for the parameters in a linear map, whose gradient is that of the map's result. The gradients of
+    the parameters are computed on the stream of this call; see :mod:`lrga.ops.streams`."""
 
-        if ctx.streams is None:
-            return (*of_parameters(), *of_parts())
-        towards_parts, towards_parameters = ctx.streams.in_parallel("gradients", of_parts, of_parameters)
-        return (*towards_parameters, *towards_parts)
+    @staticmethod
+    def forward(ctx: Any, aside: Tensor, weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:  # noqa: ARG004
+        ctx.save_for_backward(*(parts if ctx.needs_input_grad[1] else ()))
+        return aside
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,), parts = grads, ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            # The kernels may still read these when autograd, on its stream, would reuse their memory, or add to a
+            # gradient in place because nothing else refers to it. This node lives until the backward pass has ended.
+            ctx.kept = grad, parts
+        of_both = _gradients_of_parameters(grad, parts, need_bias=ctx.needs_input_grad[2])
+        return None, *of_both, *(None,) * (len(ctx.needs_input_grad) - 3)
+
+
+def _gradients_of_parameters(
+    grad: Tensor, parts: Sequence[Tensor], *, need_bias: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """Those of the weight, if there are parts, and of the bias."""
+    products = [torch.mm(grad.t(), part) for part in parts]
+    of_weight = None if not products else products[0] if len(products) == 1 else torch.cat(products, dim=1)
+    return of_weight, _bias_gradient(grad) if need_bias else None
 
 
 def _sum_of_products(weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:

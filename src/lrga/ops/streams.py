@@ -2,6 +2,11 @@
 
 The kernels of a small batch do not fill a GPU. During the capture of a CUDA graph, :func:`in_parallel` records
 independent work on two streams, so that the graph runs it at the same time. The results are the same as in sequence.
+
+Gradients of parameters are only needed at the end of the backward pass. They are computed by autograd nodes whose
+forward function was called on the stream ``GRADIENTS``: autograd runs a node, and the leaves created with it, on the
+stream of its forward call, makes each node wait for the gradients that it receives, and at the end makes the caller's
+stream wait for all leaves. Hooks, sums of several gradients and ``.grad`` follow the same rules.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +19,7 @@ from torch import Tensor
 
 A = TypeVar("A")
 B = TypeVar("B")
+GRADIENTS = "gradients"  # the stream of gradients of parameters
 
 
 class Streams:
@@ -25,12 +31,15 @@ class Streams:
         self.device = device
         self._of_name: dict[str, torch.cuda.Stream] = {}
 
+    def named(self, name: str) -> torch.cuda.Stream:
+        """The stream of this name, of a lower priority than :func:`main_stream`, whose work is what others wait for."""
+        if name not in self._of_name:
+            self._of_name[name] = torch.cuda.Stream(self.device, priority=-1)
+        return self._of_name[name]
+
     def in_parallel(self, name: str, first: Callable[[], A], second: Callable[[], B], *shared: Tensor) -> tuple[A, B]:
         """See :func:`in_parallel`."""
-        here = torch.cuda.current_stream(self.device)
-        if name not in self._of_name:  # of high priority: PyTorch's pool of streams for captures is another one
-            self._of_name[name] = torch.cuda.Stream(self.device, priority=-1)
-        there = self._of_name[name]
+        here, there = torch.cuda.current_stream(self.device), self.named(name)
         there.wait_stream(here)
         one = first()
         with torch.cuda.stream(there):
@@ -41,6 +50,11 @@ class Streams:
                 if isinstance(tensor, Tensor):
                     tensor.record_stream(stream)
         return one, two
+
+
+def main_stream(device: torch.device) -> torch.cuda.Stream:
+    """A new stream for captures. PyTorch has a pool of streams for each priority, so no branch has the same stream."""
+    return torch.cuda.Stream(device, priority=-2)
 
 
 _streams: ContextVar[Streams | None] = ContextVar("streams", default=None)
@@ -57,8 +71,14 @@ def parallel_streams(streams: Streams | None) -> Iterator[None]:
 
 
 def current_streams() -> Streams | None:
-    """The streams of the innermost :func:`parallel_streams`; ``None`` for work in sequence."""
-    return None if torch.compiler.is_compiling() else _streams.get()
+    """The streams of the innermost :func:`parallel_streams`; ``None`` for work in sequence.
+
+    Work is in sequence where hooks save its tensors. Activation checkpointing is such a hook: its tensors are computed
+    again on the stream of the first node that needs one, and nodes on other streams would not wait for that.
+    """
+    if torch.compiler.is_compiling() or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+        return None
+    return _streams.get()
 
 
 def in_parallel(name: str, first: Callable[[], A], second: Callable[[], B], *shared: Tensor) -> tuple[A, B]:
@@ -76,3 +96,16 @@ def in_parallel(name: str, first: Callable[[], A], second: Callable[[], B], *sha
     """
     streams: Any = current_streams()
     return (first(), second()) if streams is None else streams.in_parallel(name, first, second, *shared)
+
+
+def of_parameters(compute: Callable[[], B]) -> B:
+    """``compute()``, a function of parameters alone, such as a copy in another dtype.
+
+    Inside :func:`parallel_streams` it is computed on the stream ``GRADIENTS`` and so is its derivative. Otherwise the
+    gradients would return to the stream of the caller, which would wait for them.
+
+    Example:
+        >>> of_parameters(lambda: torch.ones(2).half()).dtype
+        torch.float16
+    """
+    return in_parallel(GRADIENTS, lambda: None, compute)[1] if torch.is_grad_enabled() else compute()

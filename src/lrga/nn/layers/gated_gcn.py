@@ -16,6 +16,7 @@ from lrga.ops.attention.segments import Segments
 from lrga.ops.gated.definition import Norm, gated_edges, gated_edges_of_product
 from lrga.ops.linear import linear
 from lrga.ops.neighbors.reduce import Edges
+from lrga.ops.streams import of_parameters
 
 
 class GatedGCNLayer(BenchmarkLayer):
@@ -135,5 +136,7 @@ def maps_at_once(x: Tensor, maps: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
         >>> [torch.allclose(y, lin(x), atol=1e-6) for y, lin in zip(maps_at_once(x, [a, b]), [a, b])]
         [True, True]
     """
-    weight, bias = torch.cat([lin.weight for lin in maps]), torch.cat([lin.bias for lin in maps])
+    weight, bias = of_parameters(
+        lambda: (torch.cat([lin.weight for lin in maps]), torch.cat([lin.bias for lin in maps]))
+    )
     return linear(x, weight, bias).split([lin.out_features for lin in maps], dim=1)

@@ -8,6 +8,7 @@ from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.linear import apply_linear, mix
 from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.reduce import Edges, max_sources, mean_sources
+from lrga.ops.norm.definition import unit_rows
 
 
 class SAGELayer(BenchmarkLayer):
@@ -48,7 +49,7 @@ class SAGELayer(BenchmarkLayer):
             messages = F.relu(apply_linear(self.pool, own))
             pooled = max_sources(with_sources(edges, messages), edges)
             own = messages if self.pool_self else own
-        return F.normalize(mix([own, pooled], self.lin))
+        return unit_rows(mix([own, pooled], self.lin))
 
     def _finish(
         self, x: Tensor, h: Tensor, edges: Edges, batch: Tensor | Segments | None, num_graphs: int | None

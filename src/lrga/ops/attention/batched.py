@@ -17,6 +17,7 @@ from lrga.ops._triton import block, cdiv, compute_type, dot_precision, launch
 from lrga.ops.attention import batched_kernels as kernels
 from lrga.ops.attention.segments import Tiles
 from lrga.ops.linear import launch_column_sum
+from lrga.ops.streams import current_streams, in_parallel, parallel_streams
 
 Inputs = tuple[Tensor | None, ...]  # x, weight and bias, or u, v and z; the other three are None
 NO_STRIDES = dict.fromkeys(("stride_u", "stride_v", "stride_z", "head_u", "head_v", "head_z"), 0)
@@ -83,9 +84,13 @@ def fused_backward(
     bias_parts = totals.new_empty(heads, tiles.number, 4 * rank)
     _differentiate(grad, totals, rank, rank, tiles, eps, inputs, (projected, None, None), out, bias_parts)
     flat = projected.view(-1, heads * 4 * rank)
-    dx = torch.mm(flat, weight.to(dtype)).to(x.dtype)
-    dw = torch.mm(flat.t(), x.to(dtype)).to(weight.dtype)
-    return dx, dw, launch_column_sum(bias_parts).view(-1).to(bias.dtype)
+
+    def of_parameters() -> tuple[Tensor, Tensor]:
+        dw = torch.mm(flat.t(), x.to(dtype)).to(weight.dtype)
+        return dw, launch_column_sum(bias_parts).view(-1).to(bias.dtype)
+
+    dx, (dw, db) = in_parallel("projection", lambda: torch.mm(flat, weight.to(dtype)).to(x.dtype), of_parameters)
+    return dx, dw, db
 
 
 fused_backward.gives_gradients_of("x", "weight", "bias")
@@ -112,6 +117,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     """Saves, for either forward operator, its three inputs, both results, the tiles and the numbers for backward."""
     *learned, table = inputs[:4]
     ctx.numbers = inputs[4:7]  # heads, rank and eps, or only eps
+    ctx.streams = current_streams()
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)  # do not create zeros for missing gradients
     ctx.save_for_backward(*learned, *(output if len(ctx.numbers) > 1 else output[1:]), *table)
@@ -119,7 +125,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 def _backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor, ...]:
     saved = ctx.saved_tensors
-    return fused_backward(grad, *saved[:5], [*saved[5:]], *ctx.numbers)
+    with parallel_streams(ctx.streams):
+        return fused_backward(grad, *saved[:5], [*saved[5:]], *ctx.numbers)
 
 
 def _backward_tiled(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor, ...]:

@@ -24,6 +24,7 @@ from torch import Tensor
 from lrga.ops._operator import operator
 from lrga.ops._triton import compute_type, dense, dot_precision, interpreted, launch, shared_memory
 from lrga.ops.linear import launch_column_sum
+from lrga.ops.streams import current_streams, in_parallel, parallel_streams
 
 MIN_CHANNELS = 16  # minimum channels of a program
 MAX_PRODUCT_WIDTH = 96  # padded channels
@@ -168,6 +169,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     ctx.sizes, ctx.residual, ctx.need_edges = [len(group) for group in saved], *inputs[-2:]
     ctx.mark_non_differentiable(e_hat, denominator, statistics, new_running)
     ctx.set_materialize_grads(False)  # zeros for ê would cost as much as the edge features
+    ctx.streams = current_streams()
 
 
 def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -179,7 +181,8 @@ def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]
     rest = iter(saved)
     learned, of_norm, graph, kept = ([*islice(rest, size)] for size in ctx.sizes)
     given = (grad_mean, grad_out if ctx.need_edges else None, learned, of_norm, scale, graph, kept)
-    *six, sums = gated_backward(*given, ctx.residual, needed[0])
+    with parallel_streams(ctx.streams):
+        *six, sums = gated_backward(*given, ctx.residual, needed[0])
     found: list[Tensor | None] = [*six, None, None]
     if needed[6] or needed[7]:
         found[6:] = [sums[1].to(of_norm[0].dtype), sums[0].to(of_norm[1].dtype)]
@@ -248,20 +251,26 @@ def gated_backward(
         norm_bias, source, in_ptr, grad_e_hat, grad_total, grad_target, grad_attr, num_nodes, num_edges,
         nodes_each, gated.stride(0), D=channels, RESIDUAL=through and not own_product, **walk,
     )  # fmt: skip
-    programs = min(num_sources, tiling.programs)
-    launch(
-        kernels.backward_by_source, (chunks, programs),
-        grad_e_hat, e_hat, grad_total, out_target, out_order, out_ptr, grad_gated, grad_source, num_sources,
-        -(-num_sources // programs), D=channels, **walk,
-    )  # fmt: skip
-    # The gradient is zero in padding, so its sum over all edges is that of grad_source over all sources.
-    grad_bias = launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
-    with torch.autocast(edge_attr.device.type, enabled=False):
-        grad_weight = torch.mm(grad_e_hat.to(weight.dtype).t(), edge_attr.to(weight.dtype))
-    if need_attr and own_product:
-        map_edges(grad_e_hat, weight.t(), in_ptr, added=grad_out if through else None, out=grad_attr)
-    elif need_attr:
-        vendor_gradient(grad_e_hat, weight, added=through, out=grad_attr)
+
+    def of_inputs() -> Tensor:
+        programs = min(num_sources, tiling.programs)
+        launch(
+            kernels.backward_by_source, (chunks, programs),
+            grad_e_hat, e_hat, grad_total, out_target, out_order, out_ptr, grad_gated, grad_source, num_sources,
+            -(-num_sources // programs), D=channels, **walk,
+        )  # fmt: skip
+        if need_attr and own_product:
+            map_edges(grad_e_hat, weight.t(), in_ptr, added=grad_out if through else None, out=grad_attr)
+        elif need_attr:
+            vendor_gradient(grad_e_hat, weight, added=through, out=grad_attr)
+        # The gradient is zero in padding, so its sum over all edges is that of grad_source over all sources.
+        return launch_column_sum(grad_source.unsqueeze(0)).squeeze(0).to(weight.dtype)
+
+    def of_weight() -> Tensor:
+        with torch.autocast(edge_attr.device.type, enabled=False):
+            return torch.mm(grad_e_hat.to(weight.dtype).t(), edge_attr.to(weight.dtype))
+
+    grad_bias, grad_weight = in_parallel("edges", of_inputs, of_weight)
     return grad_attr, grad_weight, grad_bias, grad_gated, grad_source, grad_target, sums
 
 

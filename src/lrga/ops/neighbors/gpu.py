@@ -239,7 +239,7 @@ def _empty_maxima(x: Tensor, graph: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 @operator("lrga::max_sources", _empty_maxima)
 def max_sources_op(x: Tensor, graph: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Maxima ``[T, D]`` and the number of edges that reach them, ``[T, D]`` float32."""
+    """Maxima ``[T, D]`` and the number of edges that reach them, at least 1, ``[T, D]`` float32."""
     source, _, in_ptr, *_ = graph
     y, ties = _empty_maxima(x, graph)
     if y.numel():
@@ -256,8 +256,7 @@ def _keep_max(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) 
 
 def _max_backward(ctx: Any, grad: Tensor, grad_ties: Tensor | None) -> tuple[Tensor | None, ...]:
     x, y, ties, out_target, out_ptr = ctx.saved_tensors
-    share = grad / ties.clamp(min=1)
-    return (max_gradient_op(x, y, share, out_target, out_ptr),)
+    return (max_gradient_op(x, y, grad / ties, out_target, out_ptr),)
 
 
 max_sources_op.register_autograd(_max_backward, setup_context=_keep_max)

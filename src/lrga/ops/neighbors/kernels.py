@@ -141,7 +141,7 @@ def _larger(a, b):
 
 @triton.jit
 def _max_rows(x, source, ptr, y, ties, WIDTH: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr):
-    """Maxima of a node, zero without edges, and the number of edges that reach them."""
+    """Maxima of a node, zero without edges, and the number of edges that reach them, at least 1."""
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     row = tl.program_id(0).to(tl.int64)
     first, end = tl.load(ptr + row), tl.load(ptr + row + 1)
@@ -159,7 +159,7 @@ def _max_rows(x, source, ptr, y, ties, WIDTH: tl.constexpr, EDGES: tl.constexpr,
     top = tl.where(end > first, top, 0.0)
     where = row * WIDTH + column
     tl.store(y + where, top.to(y.dtype.element_ty), mask=column < WIDTH)
-    tl.store(ties + where, count, mask=column < WIDTH)
+    tl.store(ties + where, tl.maximum(count, 1.0), mask=column < WIDTH)
 
 
 @triton.jit

@@ -27,6 +27,7 @@ from lrga.ops._triton import runs_on_gpu
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu}
 BEFORE, AFTER = (None, "relu"), (None, *ACTIVATIONS)
+MAX_UNIT_WIDTH = 1024  # columns that a program of unit_rows holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,3 +200,19 @@ def _check_shapes(x: Tensor, state: BatchNormState, residual: Tensor | None) -> 
         raise ShapeError(
             f"x of shape [R, {known.size(0)}]", f"shape {list(x.shape)}", "use a norm with as many channels as x"
         )
+
+
+def unit_rows(x: Tensor, eps: float = 1e-12) -> Tensor:
+    """Rows divided by their Euclidean length, or by ``eps`` if that is larger: :func:`torch.nn.functional.normalize`.
+
+    Example:
+        >>> unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    fits = x.dtype == torch.float32 and x.dim() == 2 and x.size(1) <= MAX_UNIT_WIDTH
+    if torch.compiler.is_compiling() or not fits or not runs_on_gpu(x):
+        return F.normalize(x, eps=eps)
+    from lrga.ops.norm import gpu
+
+    y: Tensor = gpu.UnitRows.apply(x, eps)
+    return y

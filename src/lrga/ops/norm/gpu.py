@@ -9,6 +9,7 @@ Letters: R rows, D channels, P parts.
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 import triton
 from torch import Tensor
 from torch.autograd import Function
@@ -158,3 +159,32 @@ def batch_norm_gradient_op(
         **share,
     )  # fmt: skip
     return grad_x, sums
+
+
+class UnitRows(Function):
+    """:func:`lrga.ops.norm.definition.unit_rows` by one kernel, and its gradient by the same."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.eps = eps
+        return _unit_rows(x, None, eps)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (grad,), (x,) = grads, ctx.saved_tensors
+        if torch.is_grad_enabled():  # the gradient is differentiated
+            return torch.autograd.grad(F.normalize(x, eps=ctx.eps), x, grad, create_graph=True)[0], None
+        return _unit_rows(x, grad, ctx.eps), None
+
+
+def _unit_rows(x: Tensor, grad: Tensor | None, eps: float) -> Tensor:
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    if y.numel():
+        (rows, width), block = x.shape, triton.next_power_of_2(x.size(1))
+        tile = max(1, 2048 // block)
+        launch(
+            kernels.unit_rows, (triton.cdiv(rows, tile),), x.contiguous(), dense(grad), y, rows, eps,
+            WIDTH=width, BR=tile, BD=block,
+        )  # fmt: skip
+    return y

@@ -285,3 +285,20 @@ def gradient_rows(
     result = tl.where((row < real)[:, None], result, 0.0)
     where = grad_x + row[:, None] * WIDTH + column[None, :]
     tl.store(where, result.to(grad_x.dtype.element_ty), mask=(row < num_rows)[:, None] & inside[None, :])
+
+
+@triton.jit
+def unit_rows(x, grad, y, num_rows, eps, WIDTH: tl.constexpr, BR: tl.constexpr, BD: tl.constexpr):
+    """Rows divided by their length, at least ``eps``; given the gradient of that, the gradient of x."""
+    row = tl.program_id(0).to(tl.int64) * BR + tl.arange(0, BR)
+    column = tl.arange(0, BD)
+    value = _load(x, row, column, num_rows, WIDTH, WIDTH)
+    length = tl.sqrt(tl.sum(value * value, 1))
+    divisor = tl.maximum(length, eps, propagate_nan=tl.PropagateNan.ALL)[:, None]
+    value = value / divisor
+    if grad is not None:
+        upstream = _load(grad, row, column, num_rows, WIDTH, WIDTH)
+        along = tl.where(length < eps, 0.0, tl.sum(upstream * value, 1))
+        value = (upstream - value * along[:, None]) / divisor
+    where = y + row[:, None] * WIDTH + column[None, :]
+    tl.store(where, value, mask=(row < num_rows)[:, None] & (column < WIDTH)[None, :])

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from lrga.distributed.collectives import world_size
 from lrga.errors import LRGAError
 from lrga.io.limits import first_line
-from lrga.ops.streams import Streams, parallel_streams
+from lrga.ops.streams import Streams, main_stream, parallel_streams
 from lrga.training.determinism import random_states, restore_random_states
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def recording_stream(device: torch.device) -> torch.cuda.Stream | None:
     if device.type != "cuda":
         return None
     here = torch.cuda.current_stream(device)
-    return torch.cuda.Stream(device) if here == torch.cuda.default_stream(device) else here
+    return main_stream(device) if here == torch.cuda.default_stream(device) else here
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import torch
 
 from lrga.distributed.launch import launched
 from lrga.errors import LRGAError, OptionError, RankLostError
+from lrga.ops.streams import main_stream
 from lrga.training.callbacks.base import Callback
 from lrga.training.config import TrainingConfig
 from lrga.training.determinism import OwnRandomness, choose_device, deterministic, forked_devices
@@ -88,7 +89,7 @@ class _Interleaved:
 
     def __init__(self, device: torch.device, begin: Callable[[], Session]) -> None:
         self.random = OwnRandomness(device)
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.stream = main_stream(device) if device.type == "cuda" else None
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream(device))
         with self.turn():
