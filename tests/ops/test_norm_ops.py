@@ -288,7 +288,7 @@ def test_rows_are_divided_by_one_kernel_and_by_torch_in_other_dtypes():
     assert type(unit_rows(x).grad_fn).__name__ == "UnitRowsBackward"
     for other in (x.double(), x.bfloat16()):
         assert torch.equal(unit_rows(other), F.normalize(other))
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as recorded:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as recorded:
         unit_rows(x).backward(torch.ones_like(x))
         torch.cuda.synchronize()
     assert sum(event.count for event in recorded.key_averages() if "unit_rows" in event.key) == 2

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("poisoned", "without_tf32")
 def small_blocks(monkeypatch):
     """In the interpreter, blocks and chunks are small so that there are several."""
     if DEVICE == "cpu":
-        for name in ("REDUCE_RESIDENT", "GRADIENT", "GRADIENT_HALF", "APPLY"):
+        for name in ("REDUCE_RESIDENT", "GRADIENT", "APPLY"):
             monkeypatch.setattr(streaming, name, {**getattr(streaming, name), "BM": 32})
         monkeypatch.setattr(streaming, "REDUCE", {**streaming.REDUCE, "BM": 32, "BD": 16})
         smaller = {"BUFFER_BYTES": 1, "STORED_BUFFER_BYTES": 1, "MIN_ROWS": 128, "PROGRAMS": 3}

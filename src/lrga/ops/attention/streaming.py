@@ -31,7 +31,7 @@ MIN_ROWS = 1024  # minimum rows of a chunk
 PROGRAMS = 4  # in Triton's interpreter; on a GPU, per multiprocessor:
 PER_PROCESSOR = {
     "reduce_rows": 1, "reduce_resident": 2, "reduce_maps": 4, "apply_rows": 4,
-    "reduce_gradient_maps": 4, "gradient_maps": 3,
+    "reduce_gradient_maps": 4, "gradient_maps": 4,
 }  # fmt: skip
 REDUCE: dict[str, Any] = {"BM": 128, "num_warps": 8, "num_stages": 3, "STAGES": 1}
 REDUCE_RESIDENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "STAGES": 3}
@@ -39,8 +39,7 @@ REDUCE_MAPS: dict[str, Any] = {"BM": 32, "STAGES": 3, "num_warps": 4}
 APPLY: dict[str, Any] = {"BM": 64, "num_warps": 4, "STAGES": 2}
 APPLY_STORED: dict[str, Any] = {"BM": 32, "num_warps": 4, "STAGES": 1}
 REDUCE_GRADIENT: dict[str, Any] = {"BM": 32, "STAGES": 3, "num_warps": 4}
-GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 1, "num_warps": 4}
-GRADIENT_HALF: dict[str, Any] = {**GRADIENT, "STAGES": 3}
+GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 3, "num_warps": 4}
 SMALLER_REDUCE = {"BM": 64, "num_warps": 4, "num_stages": 2}  # if a program has less shared memory than
 MIN_REDUCE_MEMORY = 196_608  # bytes
 SCRATCH = 20_480  # bytes of shared memory for other values, at most
@@ -68,13 +67,14 @@ def streaming_forward(
     """Returns the result, S, Σu and Σv of every head, ``[H, B² + 2B]``, and the products to store, ``[N, 4 * H * C]``,
     without rows if they are computed again."""
     n, columns = x.size(0), block(rank)
-    out = x.new_empty(n, heads * 2 * rank, dtype=dtype)
     maps = x.new_empty(*_shape_of_stored(x, heads, rank, dtype), dtype=dtype)
+    if len(maps):  # first, so that a GPU waits as little as possible
+        _project(x, _across(weight, bias.contiguous(), heads, rank, dtype), maps)
+    out = x.new_empty(n, heads * 2 * rank, dtype=dtype)
     if n == 0:
         return out, x.new_zeros(heads, columns * columns + 2 * columns, dtype=torch.float32), maps
     bias, shape = bias.contiguous(), _shape(heads, rank, dtype)
     if stored := len(maps) > 0:
-        _project(x, _across(weight, bias, heads, rank, dtype), maps)
         parts = _parts(x, heads, "reduce_maps", columns * (columns + 2))
         launch(
             kernels.reduce_maps, (parts.size(1), heads),
@@ -169,11 +169,10 @@ class _Saved(NamedTuple):
         *, add: bool,
     ) -> None:  # fmt: skip
         """Writes the gradients before the activation of some rows into ``target``."""
-        options = GRADIENT if self.dtype == torch.float32 else GRADIENT_HALF
         launch(
             kernels.gradient_maps, (4 * bias_parts.size(1), self.heads),
             maps, self.bias, self.out[first:last], self.grad[first:last], *factors, target, bias_parts, last - first,
-            int(add), STRIDE=maps.stride(0), TARGET=target.stride(0), **self._shape(), **_fitting(options, self.rank),
+            int(add), STRIDE=maps.stride(0), TARGET=target.stride(0), **self._shape(), **_fitting(GRADIENT, self.rank),
         )  # fmt: skip
 
     def _shape(self) -> dict[str, Any]:
