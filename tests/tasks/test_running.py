@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,6 +152,22 @@ def test_a_restored_metric_goes_on(metric, kind, padded):
     second.restore(Scores(task, "cpu").state())
     second.add(NO_LOSS, scores, targets)
     assert second.means()[1] == value_of(task, scores, targets, [60])
+
+
+@pytest.mark.parametrize("others", [("f1_positive", "weighted_accuracy"), ("roc_auc", "f1_positive"), ("roc_auc",)])
+@pytest.mark.parametrize("padded", [False, True])
+def test_several_metrics_are_those_of_each_alone_whatever_the_batches(others, padded):
+    task, scores, labels = make("accuracy", "classification")
+    sums = Scores(replace(task, log_metrics=others))
+    for number, part in enumerate(torch.randperm(60).split(17)):
+        rows = scores[part], labels[part]
+        add_padded(sums, *rows, torch.ones(len(part)).bool()) if padded else sums.add(NO_LOSS, *rows)
+        again = Scores(sums.task)
+        again.restore(json.loads(json.dumps(sums.state())))
+        sums = again if number % 2 else sums
+    assert sums.means()[1] == pytest.approx(value_of(task, scores, labels, [60]), rel=1e-13)
+    alone = {name: value_of(replace(task, metric=name), scores, labels, [60]) for name in others}
+    assert sums.numbers() == pytest.approx(alone, rel=1e-13)
 
 
 def test_scores_that_are_not_finite_have_no_rank():

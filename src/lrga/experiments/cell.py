@@ -27,7 +27,7 @@ LATER_OPTIONS: dict[str, dict[str, Any]] = {
         "optimizer": "adam", "schedule": "plateau", "schedule_per": "step", "warmup_epochs": 0.0, "momentum": 0.9,
         "selective_decay": False, "weight_average": None, "fanouts": None,
     },
-    "run": {"standardize_targets": None, "label_smoothing": 0.0},
+    "run": {"standardize_targets": None, "label_smoothing": 0.0, "log_metrics": None},
     "link": {
         "predictor_residual": False, "linear_layers": False, "input_residual": 0.0, "orthogonal": False,
         "mask_batch": False,

@@ -16,10 +16,10 @@ from lrga.tasks.task import Task
 
 
 class Scores:
-    """Mean loss over batches and, for a task on graphs, its metric. The metric is computed from sums, or from all
-    scores if it ranks them. For standardised targets both are in the units of the data.
+    """Mean loss over batches and, for a task on graphs, its metrics. A metric is computed from sums, or from all
+    scores if it ranks them. For standardised targets all are in the units of the data.
 
-    The metric does not depend on the batches, except for the benchmark's metrics (``*_by_batch``).
+    Metrics do not depend on the batches, except for the benchmark's metrics (``*_by_batch``).
 
     Args:
         task: The task; ``None`` without a metric.
@@ -28,7 +28,6 @@ class Scores:
     Attributes:
         total: The weighted sum of the losses, float64.
         weight: The sum of the weights.
-        tensors: The sums, at fixed memory addresses, so captured steps may add to them; empty if scores are kept.
 
     Example:
         >>> sums = Scores(Task(level="node", kind="classification", out_channels=2), "cpu")
@@ -42,19 +41,27 @@ class Scores:
         self.task: Any = task
         self.total, self.weight = exact(torch.zeros((), device=device)), 0.0
         self._kept: list[tuple[Tensor, Tensor, Tensor | None]] = []
-        self.tensors: list[Tensor] = []
+        self._metrics: dict[str, Any] = {} if task is None else {task.metric: task.metric_facts, **task.numbers()}
+        self._ranks = any(metric.sums is None for metric in self._metrics.values())
+        self._sums: dict[str, Tensor] = {}
         self._scale = None
         if task is None:
             return
-        self._metric, width = task.metric_facts, task.out_channels
+        width = task.out_channels
         columns = 1 if task.kind == "classification" else width  # of targets
         self._empty = exact(torch.zeros(0, width, device=device)), torch.zeros(0, columns, device=device)
-        if self._metric.sums is not None:
-            targets = self._empty[1].view(0) if task.kind == "classification" else self._empty[1]
-            self.tensors = [exact(self._metric.sums(self._empty[0], targets, None))]
+        targets = self._empty[1].view(0) if task.kind == "classification" else self._empty[1]
+        for name, metric in self._metrics.items():
+            if metric.sums is not None:
+                self._sums[name] = torch.zeros_like(exact(metric.sums(self._empty[0], targets, None)))
         # Created here, because captured steps cannot create a tensor. Double precision, because squares may be large.
         if task.target_std is not None:
             self._scale = torch.tensor(task.target_std, dtype=torch.float64, device=device)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The sums of the metrics, at fixed memory addresses, so captured steps may add to them."""
+        return list(self._sums.values())
 
     def add(
         self,
@@ -83,21 +90,21 @@ class Scores:
             self.add(loss)
         else:
             self.total += loss.detach()
-        if valid is None or self.tensors:
-            self._add_rows(scores, targets, valid)
+        for name, total in self._sums.items():
+            total += self._metrics[name].sums(scores.detach(), targets, valid)
+        if valid is None:
+            self._keep(scores, targets, None)
 
     def count(self, rows: int, scored: tuple[Tensor, Tensor, Tensor]) -> None:
         """Completes :meth:`add` with ``valid``: takes the number of rows, and scores, targets and ``valid``."""
         self.weight += 1.0 if rows else 0.0
-        if not self.tensors:  # the next replay overwrites this memory
-            self._add_rows(*(values.clone() for values in scored))
+        if self._ranks:  # the next replay overwrites this memory
+            self._keep(*(values.clone() for values in scored))
 
-    def _add_rows(self, scores: Tensor, targets: Tensor, valid: Tensor | None) -> None:
-        if self._metric.sums is None:
+    def _keep(self, scores: Tensor, targets: Tensor, valid: Tensor | None) -> None:
+        if self._ranks:
             targets = targets.view(scores.size(0), self._empty[1].size(1)).float()
             self._kept.append((exact(scores.detach()), targets, valid))
-        else:
-            self.tensors[0] += self._metric.sums(scores.detach(), targets, valid)
 
     def reset(self) -> None:
         """Resets everything; sums keep their memory."""
@@ -112,9 +119,17 @@ class Scores:
         Without a task the metric is NaN.
         """
         loss = float(self.total) / self.weight if self.weight else float("nan")
-        if self.task is None or not self.weight or bool((rows := self.tensors or self._rows())[0].isnan().any()):
-            return loss, float("nan")
-        return loss, float(rows[0]) / self.weight if self._metric.by_batch else float(self._metric.function(*rows))
+        return loss, float("nan") if self.task is None else self._value(self.task.metric)
+
+    def numbers(self) -> dict[str, float]:
+        """The task's other metrics of all batches, by name."""
+        return {name: self._value(name) for name in [*self._metrics][1:]}
+
+    def _value(self, name: str) -> float:
+        metric, rows = self._metrics[name], [self._sums[name]] if name in self._sums else self._rows()
+        if not self.weight or bool(rows[0].isnan().any()):
+            return float("nan")
+        return float(rows[0]) / self.weight if metric.by_batch else float(metric.function(*rows))
 
     def _rows(self) -> list[Tensor]:
         """The kept scores and targets."""
@@ -126,12 +141,10 @@ class Scores:
         state: dict[str, Any] = {"loss": (float(self.total), self.weight)}
         if self.task is None:
             return state
-        if self.tensors:
-            return state | {"metric": {"sums": self.tensors[0].flatten().tolist()}}
+        sums = {name: total.flatten().tolist() for name, total in self._sums.items()}
         scores, targets = (values.cpu() for values in self._rows())
         arrays = {"scores": scores.double().numpy(), "targets": targets.numpy()}
-        kept = {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}
-        return state | {"metric": kept}
+        return state | {"sums": sums, **{name: base64.b64encode(a.tobytes()).decode() for name, a in arrays.items()}}
 
     def restore(self, values: Mapping[str, Any]) -> None:
         """Restores a :meth:`state`."""
@@ -140,14 +153,10 @@ class Scores:
         self.total.fill_(total)
         if self.task is None:
             return
-        state = values["metric"]
-        if self.tensors:
-            (sums,) = self.tensors
-            sums.copy_(torch.tensor(state["sums"], dtype=sums.dtype).view(sums.shape))
-            return
+        for name, total in self._sums.items():
+            total.copy_(torch.tensor(values["sums"][name], dtype=total.dtype).view(total.shape))
         kept = []
         for (name, kind), empty in zip((("scores", np.float64), ("targets", np.float32)), self._empty, strict=True):
-            array = np.frombuffer(base64.b64decode(state[name]), kind).reshape(-1, empty.size(1))
+            array = np.frombuffer(base64.b64decode(values[name]), kind).reshape(-1, empty.size(1))
             kept.append(torch.from_numpy(array.copy()).to(empty))
-        scores, targets = kept
-        self._add_rows(scores, targets, None)
+        self._keep(kept[0], kept[1], None)

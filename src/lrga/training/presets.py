@@ -68,6 +68,8 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
         given["budget"] = parse_budget(given["budget"])
     if isinstance(given.get("metric"), str):  # spelled as in tables: Hits@20, MRR
         given["metric"] = given["metric"].lower()
+    if isinstance(given.get("log_metrics"), list):
+        given["log_metrics"] = [str(name).lower() for name in given["log_metrics"]]
     for key in ("root", "source"):
         if key in given:
             given[key] = os.path.abspath(os.path.expanduser(given[key]))

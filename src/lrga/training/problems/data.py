@@ -38,7 +38,7 @@ AnyTask = Task | LinkTask
 Given = Any
 """Data instead of those that a configuration names: graphs that :func:`lrga.data.own.reading.load_custom` accepts or
 returns; for a named data set its ``train``, ``val`` and ``test``; for link prediction a
-:class:`~lrga.data.LinkData`; or ``None``."""
+:class:`~lrga.data.LinkData`; a :class:`RunData`, for example with a task of your own; or ``None``."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,9 @@ class RunData:
 def load_run_data(config: TrainingConfig, given: Given = None) -> RunData:
     """Loads the data (``given``, or those that the configuration names), task and network of a run. Raises an error for
     a network that does not fit into memory."""
-    made = (_graph_run if config.link is None else _link_run)(config, given)
+    made = given
+    if not isinstance(given, RunData):
+        made = (_graph_run if config.link is None else _link_run)(config, given)
     made.architecture.size()
     return made
 
@@ -169,12 +171,12 @@ def _link_run(config: TrainingConfig, given: Given) -> RunData:
     data = load_link_source(config.data) if given is None else given
     data.check(config.data.name)
     named = dataset_name(config.data.name)
-    metric = config.run.metric or (data.metric if named is None else spec_of(named).task.metric)
+    metric = data.metric if named is None else spec_of(named).task.metric
     own = describe_links(data) if named is None else ""
     notes = (own, *data.meta.get("notes", ()), data.meta.get("differs"))
     return RunData(
         data=data,
-        task=LinkTask(metric=metric, negatives=config.option("negatives")),
+        task=_link_task(config, metric),
         architecture=resolve_link(config, data),
         sizes={split: data.splits[split].edge.size(0) for split in SPLITS},
         notes=tuple(note for note in notes if note),
@@ -209,7 +211,7 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
         counts = planned.recipe["options"].get("sizes") or [spec.splits[split] for split in SPLITS]
         data |= {"graphs": dict(zip(SPLITS, counts, strict=True)), "built": planned.finished() is not None}
         if config.link is not None:
-            task = LinkTask(metric=config.run.metric or spec.task.metric, negatives=config.option("negatives"))
+            task = _link_task(config, spec.task.metric)
         else:
             task = _chosen(task_of(named), config.run)
             if spec.one_graph and not config.optimizer.fanouts:
@@ -244,9 +246,16 @@ def plan_network(config: TrainingConfig, given: Given = None) -> AnyArchitecture
 
 
 def _chosen(task: Task, run: RunConfig) -> Task:
-    """The task with the loss and metric of the run, if given, and its label smoothing."""
-    loss, metric = run.loss or task.loss, run.metric or task.metric
-    return replace(task, loss=loss, metric=metric, label_smoothing=run.label_smoothing)
+    """The task with the loss and metrics of the run, if given, and its label smoothing."""
+    loss, metric, others = run.loss or task.loss, run.metric or task.metric, tuple(run.log_metrics or ())
+    return replace(task, loss=loss, metric=metric, log_metrics=others, label_smoothing=run.label_smoothing)
+
+
+def _link_task(config: TrainingConfig, metric: str) -> LinkTask:
+    """The task of link prediction with the metrics of the run, if given."""
+    run = config.run
+    others, negatives = tuple(run.log_metrics or ()), config.option("negatives")
+    return LinkTask(metric=run.metric or metric, log_metrics=others, negatives=negatives)
 
 
 def read_facts(architecture: Any, task: Any) -> tuple[AnyArchitecture, AnyTask]:

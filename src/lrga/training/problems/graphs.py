@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from lrga.data.datasets.spec import SPLITS
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.data.packed.padded import why_not_padded
@@ -89,14 +90,20 @@ class GraphProblem(Problem):
                     batch_size=self.options.batch_size,
                     generator=order_generator(self.seed, trainer.epoch, stream=NORM_STREAM),
                 )
-        found = {"train": self.sums.means()}
-        for split in ("val", "test"):
-            found[split] = self._evaluate(split) if engine is None else engine.evaluate(split)
+        found, self.numbers = {}, {}
+        for split in SPLITS:
+            sums = self.sums
+            if split != "train":
+                sums = self._evaluate(split) if engine is None else engine.evaluate(split)
+            found[split] = sums.means()
+            self.numbers |= {f"{name}/{split}": value for name, value in sums.numbers().items()}
         return found
 
-    def _evaluate(self, split: str) -> tuple[float, float]:
-        options: Any = {"batch_size": self.eval_size, "precision": self.options.precision}
-        return evaluate(self.model, self.splits[split], self.task, loss_of=self._loss_of, **options)
+    def _evaluate(self, split: str) -> Scores:
+        sums = Scores(self.task, self.device)
+        options: Any = {"batch_size": self.eval_size, "precision": self.options.precision, "sums": sums}
+        evaluate(self.model, self.splits[split], self.task, loss_of=self._loss_of, **options)
+        return sums
 
     def why_not_captured(self) -> str | None:
         if any("forward" in vars(module) for module in self.model.modules()):

@@ -200,11 +200,13 @@ class LinkProblem(Problem):
     def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
         engine: Any = trainer.engine
         scores: dict[str, Pairs] = self.scores() if engine is None else engine.scores()
-        found = {}
-        for split, (positive, negative) in scores.items():
-            loss = float(self.task.loss_of(positive, negative))
-            # scores that are not finite cannot be ranked; the guard reports the problem
-            found[split] = loss, float(self.task.score(positive, negative)) if math.isfinite(loss) else math.nan
+        found, self.numbers = {}, {}
+        for split, pairs in scores.items():
+            found[split] = float(self.task.loss_of(*pairs)), math.nan
+            if math.isfinite(found[split][0]):  # other scores cannot be ranked; the guard reports the problem
+                found[split] = found[split][0], float(self.task.score(*pairs))
+                for name, metric in self.task.numbers().items():
+                    self.numbers[f"{name}/{split}"] = float(metric.function(*pairs))
         return found | {"train": (self.sums.means()[0], found["train"][1])}
 
     @torch.no_grad()
