@@ -292,8 +292,26 @@ def test_a_number_of_a_task_that_is_not_finite_is_an_error_that_names_it(make_tr
     nothing = Metric("nothing", lambda sums: sums.sum() * math.nan, ("classification",), True, METRICS["accuracy"].sums)
     trainer.problem.task = type("Own", (Task,), {"numbers": lambda self: {"nothing": nothing}})(**vars(task))
     trainer.problem.sums = Scores(trainer.problem.task)
-    with pytest.raises(NonFiniteError, match=r"a finite value to log as 'nothing/train', got nan"):
+    with pytest.raises(NonFiniteError, match=r"a finite value to log as 'nothing/train', got .*nan"):
         trainer.fit()
+
+
+@pytest.mark.parametrize(
+    ("sums", "words"),
+    [
+        (lambda scores, targets, valid: 1.0, r"sums of 'own' that are a tensor, also of 0 rows"),
+        (lambda scores, targets, valid: scores.max(), r"sums of 'own' that are a tensor, also of 0 rows, got Runtime"),
+        (lambda scores, targets, valid: scores.sum(0), r"a finite value to log as 'own/train', got tensor.*pass one n"),
+    ],
+)
+def test_a_number_of_a_task_that_cannot_be_added_up_is_an_error_in_words(
+    make_config, make_splits, tmp_path, sums, words
+):
+    run, config = load_run_data(make_config(), make_splits()), make_config()
+    metric = Metric("own", lambda total: total, ("classification",), True, sums)
+    task = type("Own", (Task,), {"numbers": lambda self: {"own": metric}})(**vars(run.task))
+    with pytest.raises(LRGAError, match=words):
+        train(config, tmp_path / "run", data=replace(run, task=task))
 
 
 HOSTILE = [*(("norm", value) for value in (math.nan, -math.inf, 10**400, "text", None)), ("val_loss", 1.0), (3, 1.0)]

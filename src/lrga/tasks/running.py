@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lrga.errors import OptionError
+from lrga.io.limits import first_line
 from lrga.tasks.losses import exact
 from lrga.tasks.task import Task
 
@@ -53,7 +55,11 @@ class Scores:
         targets = self._empty[1].view(0) if task.kind == "classification" else self._empty[1]
         for name, metric in self._metrics.items():
             if metric.sums is not None:
-                self._sums[name] = torch.zeros_like(exact(metric.sums(self._empty[0], targets, None)))
+                try:
+                    self._sums[name] = torch.zeros_like(exact(metric.sums(self._empty[0], targets, None)))
+                except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+                    got, remedy = f"{type(error).__name__}: {first_line(error)}", "return sums over the rows"
+                    raise OptionError(f"sums of {name!r} that are a tensor, also of 0 rows", got, remedy) from error
         # Created here, because captured steps cannot create a tensor. Double precision, because squares may be large.
         if task.target_std is not None:
             self._scale = torch.tensor(task.target_std, dtype=torch.float64, device=device)
@@ -119,17 +125,17 @@ class Scores:
         Without a task the metric is NaN.
         """
         loss = float(self.total) / self.weight if self.weight else float("nan")
-        return loss, float("nan") if self.task is None else self._value(self.task.metric)
+        return loss, float("nan") if self.task is None else float(self._value(self.task.metric))
 
-    def numbers(self) -> dict[str, float]:
+    def numbers(self) -> dict[str, Any]:
         """The task's other metrics of all batches, by name."""
         return {name: self._value(name) for name in [*self._metrics][1:]}
 
-    def _value(self, name: str) -> float:
+    def _value(self, name: str) -> Any:
         metric, rows = self._metrics[name], [self._sums[name]] if name in self._sums else self._rows()
         if not self.weight or bool(rows[0].isnan().any()):
             return float("nan")
-        return float(rows[0]) / self.weight if metric.by_batch else float(metric.function(*rows))
+        return float(rows[0]) / self.weight if metric.by_batch else metric.function(*rows)
 
     def _rows(self) -> list[Tensor]:
         """The kept scores and targets."""

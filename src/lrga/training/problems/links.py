@@ -206,7 +206,7 @@ class LinkProblem(Problem):
             if math.isfinite(found[split][0]):  # other scores cannot be ranked; the guard reports the problem
                 found[split] = found[split][0], float(self.task.score(*pairs))
                 for name, metric in self.task.numbers().items():
-                    self.numbers[f"{name}/{split}"] = float(metric.function(*pairs))
+                    self.numbers[f"{name}/{split}"] = metric.function(*pairs)
         return found | {"train": (self.sums.means()[0], found["train"][1])}
 
     @torch.no_grad()
