@@ -122,7 +122,7 @@ def test_a_metric_is_scikit_learn_s_of_the_set_whatever_the_batches_and_none_wit
 def test_rows_of_padding_change_nothing(metric, kind):
     task, scores, targets = make(metric, kind)
     plain, padded = Scores(task, "cpu"), Scores(task, "cpu")
-    places = [tensor.data_ptr() for tensor in padded.tensors]
+    places = [tensor.data_ptr() for tensor in padded.tensors.values()]
     for part in torch.randperm(60).split(17):
         valid = torch.rand(len(part)) < 0.7
         plain.add(NO_LOSS, scores[part][valid], targets[part][valid])
@@ -133,7 +133,7 @@ def test_rows_of_padding_change_nothing(metric, kind):
     plain.add(NO_LOSS, scores[:30], targets[:30])
     add_padded(padded, scores[:30], targets[:30], torch.ones(30).bool())
     assert padded.means() == pytest.approx(plain.means(), rel=1e-13)
-    assert [tensor.data_ptr() for tensor in padded.tensors] == places
+    assert [tensor.data_ptr() for tensor in padded.tensors.values()] == places
 
 
 @pytest.mark.parametrize(("metric", "kind"), [*CASES, ("weighted_accuracy_by_batch", "classification")])

@@ -187,7 +187,7 @@ def flat_options(config: TrainingConfig, *ignored: str) -> dict[str, Any]:
         f"{section}.{key}": value
         for section, values in essence(config).items()
         for key, value in values.items()
-        if (section, key) != ("run", "seed") and key not in ignored
+        if (section, key) not in (("run", "seed"), ("run", "log_metrics")) and key not in ignored
     }
 
 

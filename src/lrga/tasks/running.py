@@ -30,6 +30,7 @@ class Scores:
     Attributes:
         total: The weighted sum of the losses, float64.
         weight: The sum of the weights.
+        tensors: The sums of the metrics by name, at fixed memory addresses, so captured steps may add to them.
 
     Example:
         >>> sums = Scores(Task(level="node", kind="classification", out_channels=2), "cpu")
@@ -45,7 +46,7 @@ class Scores:
         self._kept: list[tuple[Tensor, Tensor, Tensor | None]] = []
         self._metrics: dict[str, Any] = {} if task is None else {task.metric: task.metric_facts, **task.numbers()}
         self._ranks = any(metric.sums is None for metric in self._metrics.values())
-        self._sums: dict[str, Tensor] = {}
+        self.tensors: dict[str, Tensor] = {}
         self._scale = None
         if task is None:
             return
@@ -54,20 +55,15 @@ class Scores:
         self._empty = exact(torch.zeros(0, width, device=device)), torch.zeros(0, columns, device=device)
         targets = self._empty[1].view(0) if task.kind == "classification" else self._empty[1]
         for name, metric in self._metrics.items():
-            if metric.sums is not None:
-                try:
-                    self._sums[name] = torch.zeros_like(exact(metric.sums(self._empty[0], targets, None)))
-                except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
-                    got, remedy = f"{type(error).__name__}: {first_line(error)}", "return sums over the rows"
-                    raise OptionError(f"sums of {name!r} that are a tensor, also of 0 rows", got, remedy) from error
+            try:
+                if metric.sums is not None:
+                    self.tensors[name] = torch.zeros_like(exact(metric.sums(self._empty[0], targets, None)))
+            except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+                got, remedy = f"{type(error).__name__}: {first_line(error)}", "return sums over the rows"
+                raise OptionError(f"sums of {name!r} that are a tensor, also of 0 rows", got, remedy) from error
         # Created here, because captured steps cannot create a tensor. Double precision, because squares may be large.
         if task.target_std is not None:
             self._scale = torch.tensor(task.target_std, dtype=torch.float64, device=device)
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """The sums of the metrics, at fixed memory addresses, so captured steps may add to them."""
-        return list(self._sums.values())
 
     def add(
         self,
@@ -92,13 +88,11 @@ class Scores:
         if self._scale is not None:
             scores, targets = scores.detach() * self._scale, targets * self._scale
             loss = self.task.loss_of(scores, targets, valid)
-        if valid is None:
-            self.add(loss)
-        else:
-            self.total += loss.detach()
-        for name, total in self._sums.items():
+        self.total += loss.detach()
+        for name, total in self.tensors.items():
             total += self._metrics[name].sums(scores.detach(), targets, valid)
         if valid is None:
+            self.weight += 1.0
             self._keep(scores, targets, None)
 
     def count(self, rows: int, scored: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -116,7 +110,7 @@ class Scores:
         """Resets everything; sums keep their memory."""
         self.weight = 0.0
         self._kept.clear()
-        for tensor in (self.total, *self.tensors):
+        for tensor in (self.total, *self.tensors.values()):
             tensor.zero_()
 
     def means(self) -> tuple[float, float]:
@@ -132,7 +126,7 @@ class Scores:
         return {name: self._value(name) for name in [*self._metrics][1:]}
 
     def _value(self, name: str) -> Any:
-        metric, rows = self._metrics[name], [self._sums[name]] if name in self._sums else self._rows()
+        metric, rows = self._metrics[name], [self.tensors[name]] if name in self.tensors else self._rows()
         if not self.weight or bool(rows[0].isnan().any()):
             return float("nan")
         return float(rows[0]) / self.weight if metric.by_batch else metric.function(*rows)
@@ -147,7 +141,7 @@ class Scores:
         state: dict[str, Any] = {"loss": (float(self.total), self.weight)}
         if self.task is None:
             return state
-        sums = {name: total.flatten().tolist() for name, total in self._sums.items()}
+        sums = {name: total.flatten().tolist() for name, total in self.tensors.items()}
         scores, targets = (values.cpu() for values in self._rows())
         arrays = {"scores": scores.double().numpy(), "targets": targets.numpy()}
         return state | {"sums": sums, **{name: base64.b64encode(a.tobytes()).decode() for name, a in arrays.items()}}
@@ -159,7 +153,7 @@ class Scores:
         self.total.fill_(total)
         if self.task is None:
             return
-        for name, total in self._sums.items():
+        for name, total in self.tensors.items():
             total.copy_(torch.tensor(values["sums"][name], dtype=total.dtype).view(total.shape))
         kept = []
         for (name, kind), empty in zip((("scores", np.float64), ("targets", np.float32)), self._empty, strict=True):

@@ -118,6 +118,7 @@ class _Scored:
     """Common part of all tasks: metrics by name, and JSON."""
 
     kind: str
+    out_channels: int
     metric: str
     log_metrics: tuple[str, ...]
 
@@ -160,6 +161,9 @@ class _Scored:
         for option, name in (("metric", self.metric), *(("log_metrics", name) for name in self.log_metrics)):
             if name not in METRICS or self.kind not in METRICS[name].kinds:
                 check_choice(option, name, tuple(key for key, m in METRICS.items() if self.kind in m.kinds))
+            of_two = name.removesuffix(BY_BATCH) in ("f1_positive", "roc_auc", "average_precision")
+            if self.kind == "classification" and of_two and self.out_channels != 2:
+                raise OptionError(f"two classes for the metric {name}", str(self.out_channels), "use accuracy")
         if len({self.metric, *self.log_metrics}) <= len(self.log_metrics):
             got, remedy = f"{', '.join(self.log_metrics)} beside {self.metric}", "name each metric once"
             raise OptionError("log_metrics that differ from each other and from the metric", got, remedy)
@@ -208,10 +212,6 @@ class Task(_Scored):
         check_count("out_channels", self.out_channels, minimum=2 if self.kind == "classification" else 1)
         check_choice("loss", self.loss, tuple(LOSSES[self.kind]))
         self._check_metrics()
-        for name in (self.metric, *self.log_metrics):
-            of_two = name.removesuffix(BY_BATCH) in ("f1_positive", "roc_auc", "average_precision")
-            if self.kind == "classification" and of_two and self.out_channels != 2:
-                raise OptionError(f"two classes for the metric {name}", str(self.out_channels), "use accuracy")
         if self.classes is not None and len(self.classes) != self.out_channels:
             got = f"{len(self.classes)} names"
             raise OptionError(f"a name for each of {self.out_channels} classes", got, "pass one name per class")

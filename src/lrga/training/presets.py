@@ -159,10 +159,5 @@ def _refuse(key: str, reason: str) -> None:
 
 
 def flag_of(key: str) -> str:
-    """An option as the command line accepts it.
-
-    Example:
-        >>> flag_of("batch_size"), flag_of("momentum")
-        ('--batch-size', '--set momentum')
-    """
+    """An option as the command line accepts it: ``--batch-size``, ``--set momentum``."""
     return f"--set {key}" if key in SET_ONLY else _FLAGS.get(key, f"--{key.replace('_', '-')}")

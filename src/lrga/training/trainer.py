@@ -24,8 +24,6 @@ from lrga.training.problems.problem import Problem
 if TYPE_CHECKING:
     from lrga.training.capture.engine import Engine
 
-RECORDED = tuple(option.name for option in fields(EpochRecord))  # names of values that every epoch records
-
 
 @dataclass(frozen=True)
 class Best:
@@ -93,7 +91,7 @@ class Trainer:
         if len(set(names)) < len(names):
             expected = f"numbers of the task with names other than loss and {task.metric}"
             raise OptionError(expected, ", ".join(names[2:]), "choose other names")
-        self._taken = {*RECORDED, *(f"{name}/{split}" for name in names for split in SPLITS)}
+        self._taken = {f"{name}/{split}" for name in names for split in SPLITS} | {f.name for f in fields(EpochRecord)}
         options, model = self.problem.options, self.problem.model
         parameters = [parameter for group in self.problem.parameter_groups() for parameter in group]
         self.optimizer = make_optimizer(model, parameters, options)
@@ -197,7 +195,7 @@ class Trainer:
                 batches, step = self.engine.rest_of_epoch(), self.engine.step
             for batch in batches:
                 if (why := self.checkpointer.pause(self)) is not None:
-                    self.guard.check_now()
+                    self.guard.check_sum(now=True)
                     self.checkpointer.save(self)
                     return why
                 step(batch)

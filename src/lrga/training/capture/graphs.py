@@ -112,7 +112,7 @@ class GraphEngine(Engine):
                     in_parallel("sums", partial(learn, loss), partial(sums.add, loss, scores, targets, valid))
             return scores.detach(), targets, valid
 
-        return self.captured(step, sums.total, *sums.tensors)
+        return self.captured(step, sums.total, *sums.tensors.values())
 
     def describe(self) -> str:
         sizes = (f"{capacity.nodes:,} nodes and {capacity.edges:,} edges" for capacity in self.train.capacities)

@@ -140,9 +140,7 @@ class RunData:
 def load_run_data(config: TrainingConfig, given: Given = None) -> RunData:
     """Loads the data (``given``, or those that the configuration names), task and network of a run. Raises an error for
     a network that does not fit into memory."""
-    made = given
-    if not isinstance(given, RunData):
-        made = (_graph_run if config.link is None else _link_run)(config, given)
+    made = given if isinstance(given, RunData) else (_graph_run if config.link is None else _link_run)(config, given)
     made.architecture.size()
     return made
 
@@ -253,9 +251,8 @@ def _chosen(task: Task, run: RunConfig) -> Task:
 
 def _link_task(config: TrainingConfig, metric: str) -> LinkTask:
     """The task of link prediction with the metrics of the run, if given."""
-    run = config.run
-    others, negatives = tuple(run.log_metrics or ()), config.option("negatives")
-    return LinkTask(metric=run.metric or metric, log_metrics=others, negatives=negatives)
+    run, negatives = config.run, config.option("negatives")
+    return LinkTask(metric=run.metric or metric, log_metrics=tuple(run.log_metrics or ()), negatives=negatives)
 
 
 def read_facts(architecture: Any, task: Any) -> tuple[AnyArchitecture, AnyTask]:
@@ -312,11 +309,11 @@ def load_own(data: DataConfig, given: Given = None) -> OwnData:
             remedy = f"write {spec_of(close[0]).name}, or {remedy}"
         elif Path(f"{data.name}.py").is_file():
             remedy = f"to use {data.name}.py, pass a function of it: {data.name}:FUNCTION"
-        raise DataMissingError(
-            f"a data set ({', '.join(dataset_specs())}) or your own: a folder of CSV files, a .pt file, module:factory",
+        own, got = (
+            "a folder of CSV files, a .pt file, module:factory",
             f"{data.name!r}, which does not exist in {Path.cwd()}",
-            remedy,
         )
+        raise DataMissingError(f"a data set ({', '.join(dataset_specs())}) or your own: {own}", got, remedy)
     remedy = "omit it, or for the links of an edge list add --task link"
     _check_options("your own graphs", load_custom, data.options, remedy)
     return load_custom(data.name if given is None else given, **data.options)

@@ -92,18 +92,17 @@ class GraphProblem(Problem):
                 )
         found, self.numbers = {}, {}
         for split in SPLITS:
-            sums = self.sums
-            if split != "train":
-                sums = self._evaluate(split) if engine is None else engine.evaluate(split)
+            if split == "train":
+                sums = self.sums
+            elif engine is not None:
+                sums = engine.evaluate(split)
+            else:
+                options: Any = {"batch_size": self.eval_size, "precision": self.options.precision}
+                options |= {"loss_of": self._loss_of, "sums": (sums := Scores(self.task, self.device))}
+                evaluate(self.model, self.splits[split], self.task, **options)
             found[split] = sums.means()
             self.numbers |= {f"{name}/{split}": value for name, value in sums.numbers().items()}
         return found
-
-    def _evaluate(self, split: str) -> Scores:
-        sums = Scores(self.task, self.device)
-        options: Any = {"batch_size": self.eval_size, "precision": self.options.precision, "sums": sums}
-        evaluate(self.model, self.splits[split], self.task, loss_of=self._loss_of, **options)
-        return sums
 
     def why_not_captured(self) -> str | None:
         if any("forward" in vars(module) for module in self.model.modules()):
@@ -117,8 +116,7 @@ class GraphProblem(Problem):
         return None
 
     def diagnose(self, batch: PackedBatch) -> str | None:
-        inputs = {"x": batch.x, "edge_attr": batch.edge_attr, "y": batch.y}
-        named = {f"{name} of the batch": values for name, values in inputs.items()}
+        named = {f"{name} of the batch": getattr(batch, name) for name in ("x", "edge_attr", "y")}
         with autocast(self.device, self.options.precision):
             return first_non_finite(self.model, lambda: run_model(self.model, batch), named)
 

@@ -181,7 +181,10 @@ class LinkProblem(Problem):
 
     def step_loss(self, batch: Pairs, epoch: int, number: int) -> StepLoss:
         h = self.encode(batch[0])
-        true, false = (self._score(h, pairs).float() for pairs in batch)
+        score = (
+            partial(recomputed, self.model.score, norms=self.model.predictor) if self.recompute else self.model.score
+        )
+        true, false = (score(h, pairs).float() for pairs in batch)
         loss = self.task.loss_of(true, false)
         return StepLoss(loss, loss.detach(), weight=float(batch[0].size(1)))
 
@@ -191,11 +194,6 @@ class LinkProblem(Problem):
             return self.messages.encode(self.model)
         both = torch.cat([batch, batch.flip(0)], dim=1) if self.data.undirected else batch
         return self.messages.without(both).encode(self.model)
-
-    def _score(self, h: Tensor, pairs: Tensor) -> Tensor:
-        if self.recompute:
-            return recomputed(self.model.score, h, pairs, norms=self.model.predictor)
-        return self.model.score(h, pairs)
 
     def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
         engine: Any = trainer.engine
