@@ -183,3 +183,15 @@ def test_the_benchmark_s_metric_is_the_mean_over_batches(metric):
     found = value_of(task, scores, labels, [25, 25, 10])
     assert found == pytest.approx(sum(parts) / 3, rel=1e-14)
     assert found != value_of(task, scores, labels, [60])
+
+
+def test_the_state_of_one_metric_keeps_the_form_of_earlier_checkpoints():
+    task, scores, labels = make("accuracy", "classification")
+    sums = Scores(task)
+    sums.add(NO_LOSS, scores, labels)
+    assert sums.state() == {"loss": (0.0, 1.0), "metric": {"sums": sums.tensors["accuracy"].tolist()}}
+    ranking = Scores(make("roc_auc", "classification")[0])
+    ranking.add(NO_LOSS, scores, labels)
+    assert set(ranking.state()["metric"]) == {"scores", "targets"}
+    with pytest.raises(RuntimeError, match="split"):  # of another number of metrics
+        Scores(replace(task, log_metrics=("f1_positive",))).restore(sums.state())

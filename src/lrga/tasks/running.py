@@ -141,10 +141,14 @@ class Scores:
         state: dict[str, Any] = {"loss": (float(self.total), self.weight)}
         if self.task is None:
             return state
-        sums = {name: total.flatten().tolist() for name, total in self.tensors.items()}
-        scores, targets = (values.cpu() for values in self._rows())
-        arrays = {"scores": scores.double().numpy(), "targets": targets.numpy()}
-        return state | {"sums": sums, **{name: base64.b64encode(a.tobytes()).decode() for name, a in arrays.items()}}
+        metrics: dict[str, Any] = {}
+        if self.tensors:
+            metrics["sums"] = torch.cat([total.flatten() for total in self.tensors.values()]).tolist()
+        if self._ranks:
+            scores, targets = (values.cpu() for values in self._rows())
+            arrays = {"scores": scores.double().numpy(), "targets": targets.numpy()}
+            metrics |= {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}
+        return state | {"metric": metrics}
 
     def restore(self, values: Mapping[str, Any]) -> None:
         """Restores a :meth:`state`."""
@@ -153,10 +157,14 @@ class Scores:
         self.total.fill_(total)
         if self.task is None:
             return
-        for name, total in self.tensors.items():
-            total.copy_(torch.tensor(values["sums"][name], dtype=total.dtype).view(total.shape))
+        state, totals = values["metric"], self.tensors.values()
+        parts = torch.tensor(state.get("sums", []), dtype=torch.float64).split([total.numel() for total in totals])
+        for total, part in zip(totals, parts, strict=True):
+            total.copy_(part.view(total.shape))
+        if not self._ranks:
+            return
         kept = []
         for (name, kind), empty in zip((("scores", np.float64), ("targets", np.float32)), self._empty, strict=True):
-            array = np.frombuffer(base64.b64decode(values[name]), kind).reshape(-1, empty.size(1))
+            array = np.frombuffer(base64.b64decode(state[name]), kind).reshape(-1, empty.size(1))
             kept.append(torch.from_numpy(array.copy()).to(empty))
         self._keep(kept[0], kept[1], None)

@@ -208,9 +208,7 @@ def load_link_data(path: Path) -> LinkData:
         if header["train_is_graph"]:
             tensors["train.edge"] = tensors["edge"]
         more = ("edge_neg", "weight", "year")
-        splits = {
-            name: LinkSplit(tensors[f"{name}.edge"], *(tensors.get(f"{name}.{key}") for key in more)) for name in SPLITS
-        }
+        splits = {n: LinkSplit(tensors[f"{n}.edge"], *(tensors.get(f"{n}.{key}") for key in more)) for n in SPLITS}
         plain = {key: header[key] for key in _PLAIN}
         return LinkData(
             edge=tensors["edge"],

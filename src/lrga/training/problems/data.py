@@ -290,10 +290,8 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
         given = load(dataset, data.root, source=data.source, **data.options) if given is None else given
         if missing := [split for split in SPLITS if split not in given]:
             raise DataError("graphs for train, val and test", f"none for {', '.join(missing)}", "pass all three")
-        splits = {
-            split: part if isinstance(part := given[split], PackedGraphs) else PackedGraphs.from_data_list(list(part))
-            for split in SPLITS
-        }
+        pack = PackedGraphs.from_data_list
+        splits = {s: part if isinstance(part := given[s], PackedGraphs) else pack(list(part)) for s in SPLITS}
         return TrainingData(splits, task_of(dataset), spec_of(dataset).inputs, dataset)
     own = given if isinstance(given, OwnData) else load_own(data, given)
     names = {"node": own.node_names, "edge": own.edge_names, "target": own.target_names}

@@ -165,8 +165,7 @@ class SeedResults:
         runs: list[dict[str, Any]] = []
         for seed, folder, outcome in zip(self.seeds, self.folders, self.outcomes, strict=True):
             error = {"seed": seed, "error": f"{type(outcome).__name__}: {outcome}"}
-            found = error if isinstance(outcome, Exception) else outcome.to_json()
-            runs.append(found | {"folder": str(folder)})
+            runs.append((error if isinstance(outcome, Exception) else outcome.to_json()) | {"folder": str(folder)})
         return runs
 
 
