@@ -26,6 +26,8 @@ from lrga.cli.options import (
 from lrga.cli.printing import show
 from lrga.errors import OptionError
 from lrga.experiments.comparison import comparison
+from lrga.training.config import SECTION_OF
+from lrga.training.presets import flag_of, make_config
 
 TINY = {"hidden": 8, "layers": 1, "max_epochs": 1, "batch_size": 4, "device": "cpu"}
 
@@ -85,6 +87,15 @@ def test_tables_are_printed_with_their_notes(study, tmp_path, capsys):
     assert max(map(len, printed.splitlines())) <= 100
     with pytest.raises(OptionError, match="markdown, latex"):
         show(study.plan(tmp_path), form="docx")
+
+
+def test_a_message_names_an_option_as_the_command_line_accepts_it():
+    flags = {flag for parameter in get_command(app).commands["train"].params for flag in parameter.opts}
+    for option in set(SECTION_OF) - {"name", "options"}:
+        form = flag_of(option)
+        assert form in flags or (form == f"--set {option}" and f"--{option.replace('_', '-')}" not in flags), option
+    with pytest.raises(OptionError, match="got --set momentum: only sgd uses it, not adam"):
+        make_config("ZINC", momentum=0.5)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1")

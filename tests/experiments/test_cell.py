@@ -42,6 +42,7 @@ def test_deviations_list_what_differs_from_the_protocol_and_nothing_else():
     cell = table1("CLUSTER", max_epochs=2, device="cpu", data_options={"sizes": (5, 2, 2)})
     assert cell.deviations() == {"options": ({"sizes": [5, 2, 2]}, {}), "max_epochs": (2, 1000)}
     assert table1("CLUSTER", preset="2020").deviations() == {}
+    assert table1("CLUSTER", log_metrics=["accuracy"]).deviations() == {}
     assert Cell(labels={}, config=paper_config("ZINC", lr=1.0), seeds=(1,)).deviations() == {}
 
 
@@ -49,7 +50,7 @@ def test_essence_keeps_every_option_but_places():
     kept = essence(paper_config("ZINC"))
     assert set(kept) == {"data", "model", "optimizer", "run"}
     assert set(kept["data"]) == {"name", "options"}
-    assert set(kept["run"]) == {"seed", "loss", "metric", "standardize_targets", "label_smoothing"}
+    assert set(kept["run"]) == {"seed", "loss", "metric", "standardize_targets", "label_smoothing", "log_metrics"}
 
 
 @pytest.mark.parametrize("seeds", [[], [41, 41], [-1], ["41"], [True]])

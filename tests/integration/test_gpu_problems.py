@@ -8,12 +8,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 from link_graphs import communities, link_trainer
+from test_problems import Confidence
 from test_sampled import make_trainer, one_graph
 
 import lrga
 from lrga.data import NeighborSampler, PackedGraphs
 from lrga.data.datasets.building import load
-from lrga.tasks import task_of
+from lrga.tasks import Task, task_of
 from lrga.training import GraphProblem, OptimizerConfig, Trainer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that PyTorch can use")]
@@ -52,6 +53,23 @@ def test_captured_steps_train_as_the_plain_loop_does(tmp_path, kind, recipe):
     assert captured.engine is not None
     for key in ("lr", "train_loss", "val_loss", "test_loss"):
         assert getattr(captured.last, key) == pytest.approx(getattr(plain.last, key), rel=2e-2, abs=1e-4), key
+
+
+class Both(Confidence):
+    def numbers(self):
+        return Task.numbers(self) | super().numbers()
+
+
+def test_captured_steps_log_the_numbers_of_a_task(tmp_path):
+    task, found = Both(**vars(task_of("CLUSTER")) | {"log_metrics": ("weighted_accuracy",)}), []
+    for engine in ("plain", "captured"):
+        made = graphs(tmp_path, engine).problem
+        trainer = Trainer(GraphProblem(made.model, task, made.splits, made.options), engine=engine)
+        trainer.fit()
+        found.append(trainer.last.numbers)
+    assert trainer.engine is not None
+    assert len(found[1]) == 6
+    assert found[1] == pytest.approx(found[0], rel=5e-2)
 
 
 @pytest.mark.parametrize("model", ["gcn", "graphsage", "gat", "mf", "node2vec"])

@@ -78,6 +78,7 @@ def test_the_option_set_of_a_protocol_is_frozen():
             "device": "auto",
             "loss": None,
             "metric": None,
+            "log_metrics": None,
             "label_smoothing": 0.0,
             "standardize_targets": None,
             "checkpoint_minutes": 10.0,

@@ -118,7 +118,7 @@ def test_of_all_parts_an_option_goes_to_those_that_read_it():
         ({"walk_lr": 0.1}, {"walks"}),
     ):
         assert {cell.labels["part"] for cell in ablation_cells(**options)} == expected
-    with pytest.raises(OptionError, match="batch-norm"):
+    with pytest.raises(OptionError, match="--set batch_norm: "):
         ablation_cells("walks", batch_norm=False)
 
 

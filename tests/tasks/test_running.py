@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,7 +122,7 @@ def test_a_metric_is_scikit_learn_s_of_the_set_whatever_the_batches_and_none_wit
 def test_rows_of_padding_change_nothing(metric, kind):
     task, scores, targets = make(metric, kind)
     plain, padded = Scores(task, "cpu"), Scores(task, "cpu")
-    places = [tensor.data_ptr() for tensor in padded.tensors]
+    places = [tensor.data_ptr() for tensor in padded.tensors.values()]
     for part in torch.randperm(60).split(17):
         valid = torch.rand(len(part)) < 0.7
         plain.add(NO_LOSS, scores[part][valid], targets[part][valid])
@@ -132,7 +133,7 @@ def test_rows_of_padding_change_nothing(metric, kind):
     plain.add(NO_LOSS, scores[:30], targets[:30])
     add_padded(padded, scores[:30], targets[:30], torch.ones(30).bool())
     assert padded.means() == pytest.approx(plain.means(), rel=1e-13)
-    assert [tensor.data_ptr() for tensor in padded.tensors] == places
+    assert [tensor.data_ptr() for tensor in padded.tensors.values()] == places
 
 
 @pytest.mark.parametrize(("metric", "kind"), [*CASES, ("weighted_accuracy_by_batch", "classification")])
@@ -153,6 +154,22 @@ def test_a_restored_metric_goes_on(metric, kind, padded):
     assert second.means()[1] == value_of(task, scores, targets, [60])
 
 
+@pytest.mark.parametrize("others", [("f1_positive", "weighted_accuracy"), ("roc_auc", "f1_positive"), ("roc_auc",)])
+@pytest.mark.parametrize("padded", [False, True])
+def test_several_metrics_are_those_of_each_alone_whatever_the_batches(others, padded):
+    task, scores, labels = make("accuracy", "classification")
+    sums = Scores(replace(task, log_metrics=others))
+    for number, part in enumerate(torch.randperm(60).split(17)):
+        rows = scores[part], labels[part]
+        add_padded(sums, *rows, torch.ones(len(part)).bool()) if padded else sums.add(NO_LOSS, *rows)
+        again = Scores(sums.task)
+        again.restore(json.loads(json.dumps(sums.state())))
+        sums = again if number % 2 else sums
+    assert sums.means()[1] == pytest.approx(value_of(task, scores, labels, [60]), rel=1e-13)
+    alone = {name: value_of(replace(task, metric=name), scores, labels, [60]) for name in others}
+    assert sums.numbers() == pytest.approx(alone, rel=1e-13)
+
+
 def test_scores_that_are_not_finite_have_no_rank():
     task, scores, targets = make("roc_auc", "multilabel")
     scores[3, 1] = math.nan
@@ -166,3 +183,15 @@ def test_the_benchmark_s_metric_is_the_mean_over_batches(metric):
     found = value_of(task, scores, labels, [25, 25, 10])
     assert found == pytest.approx(sum(parts) / 3, rel=1e-14)
     assert found != value_of(task, scores, labels, [60])
+
+
+def test_the_state_of_one_metric_keeps_the_form_of_earlier_checkpoints():
+    task, scores, labels = make("accuracy", "classification")
+    sums = Scores(task)
+    sums.add(NO_LOSS, scores, labels)
+    assert sums.state() == {"loss": (0.0, 1.0), "metric": {"sums": sums.tensors["accuracy"].tolist()}}
+    ranking = Scores(make("roc_auc", "classification")[0])
+    ranking.add(NO_LOSS, scores, labels)
+    assert set(ranking.state()["metric"]) == {"scores", "targets"}
+    with pytest.raises(RuntimeError, match="split"):  # of another number of metrics
+        Scores(replace(task, log_metrics=("f1_positive",))).restore(sums.state())

@@ -84,8 +84,12 @@ def test_accuracy_is_in_percent_and_better_means_higher_or_lower_after_the_metri
 
 
 def test_a_task_survives_json():
-    task = Task(level="node", kind="classification", out_channels=2, classes=("no", "yes"))
+    task = Task(level="node", kind="classification", out_channels=2, classes=("no", "yes"), log_metrics=("roc_auc",))
     assert Task.from_json(task.to_json()) == task
+    assert LinkTask.from_json((ranked := LinkTask(metric="mrr", log_metrics=("hits@7", "auc"))).to_json()) == ranked
+    assert list(ranked.numbers()) == ["hits@7", "auc"]
+    with pytest.raises(OptionError, match="log_metrics"):
+        LinkTask(metric="mrr", log_metrics=("accuracy",))
     with pytest.raises(OptionError, match="colour"):
         Task.from_json(task.to_json() | {"colour": 1})
     with pytest.raises(OptionError):
@@ -109,6 +113,11 @@ def test_a_task_survives_json():
         {"kind": "multilabel", "loss": "", "metric": "", "label_smoothing": 0.1},
         {"kind": "regression", "loss": "l1", "metric": "mae", "label_smoothing": 0.1},
         {"kind": "multilabel", "loss": "", "metric": "accuracy"},
+        {"log_metrics": ("mae",)},
+        {"log_metrics": ("hits@5",)},
+        {"log_metrics": ("accuracy",)},
+        {"log_metrics": ("f1_positive", "f1_positive")},
+        {"log_metrics": ("roc_auc",), "out_channels": 3},
     ],
 )
 def test_a_task_that_cannot_be_is_refused(wrong):

@@ -41,6 +41,7 @@ def test_the_options_are_these_each_in_one_section():
         "attention_heads", "backend", "batch_norm", "batch_size", "budget", "checkpoint_minutes", "clip_gradient",
         "attention_dropout", "block", "deterministic", "device", "dropout", "edge_features", "encoding", "engine",
         "eval_batch_size", "fanouts", "gate", "norm", "normalize", "qk_norm", "heads", "hidden", "layers", "loss", "lr",
+        "log_metrics",
         "lr_factor", "head_layers", "input_residual", "linear_layers", "mask_batch", "orthogonal", "predictor_residual",
         "lrga", "max_epochs", "metric", "min_lr", "model", "name", "options", "patience", "precision",
         "preset", "random_features", "rank", "readout", "recalibrate_norm", "resample_features",

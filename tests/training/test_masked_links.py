@@ -107,7 +107,7 @@ def test_vectors_begin_orthogonal():
 
 def test_what_cannot_be_masked_is_refused():
     for model in ("graphsage", "mf"):  # before anything is read
-        with pytest.raises(OptionError, match=f"mask-batch: link prediction with {model}"):
+        with pytest.raises(OptionError, match=f"mask_batch: link prediction with {model}"):
             config_of(model=model, mask_batch=True)
     assert not make_config("ogbl-ddi", model="graphsage", recipe="modern").link.mask_batch
     read = config_of(model="graphsage")
@@ -132,7 +132,7 @@ def test_options_of_links_that_contradict_each_other_are_refused():
         link_trainer(input_residual=0.1)
     with pytest.raises(OptionError, match=r"linear_layers.*input_residual"):
         link_trainer(input_residual=0.1)
-    with pytest.raises(OptionError, match="predictor-residual"):
+    with pytest.raises(OptionError, match="--set predictor_residual: "):
         config_of(predictor_layers=1, predictor_residual=True)
     with pytest.raises(OptionError, match="orthogonal"):
         link_trainer(communities(features=5), orthogonal=True)

@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import signal
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,12 +13,17 @@ import torch
 from link_graphs import PauseAfter, communities, config_of, continued, link_trainer
 
 import lrga
-from lrga.errors import CheckpointError, LRGAError, NonFiniteError
+from lrga.data.datasets.spec import SPLITS
+from lrga.errors import CheckpointError, LRGAError, NonFiniteError, OptionError
 from lrga.experiments.records import compact
-from lrga.tasks import Task
-from lrga.training import Callback, load_run, train
+from lrga.report import write_report
+from lrga.tasks import METRICS, Metric, Task
+from lrga.tasks.running import Scores
+from lrga.training import Callback, Interrupted, load_run, train
 from lrga.training.config import OptimizerConfig
+from lrga.training.evaluate import run_model
 from lrga.training.optim import Schedule
+from lrga.training.problems.data import load_run_data
 from lrga.training.problems.graphs import GraphProblem
 from lrga.training.problems.links import scores_of
 from lrga.training.runs.checkpoint import FolderCheckpointer, capture, restore
@@ -199,6 +206,112 @@ def test_a_number_logged_before_a_pause_is_in_the_record_of_its_epoch(make_train
     restore(again, *capture(trainer))
     again.fit()
     assert again.last.numbers == {"seen": 1.5}
+
+
+OTHERS = {"graphs": ["f1_positive", "roc_auc", "weighted_accuracy_by_batch"], "links": ["mrr", "hits@5"]}
+PAUSED = {"graphs": 4, "links": 3}  # in the middle of the second epoch
+
+
+@pytest.mark.parametrize("kind", ["graphs", "links"])
+def test_numbers_of_a_task_are_recorded_for_every_split_also_over_a_pause(kind, make_config, make_splits, tmp_path):
+    config, data = (make_config(), make_splits()) if kind == "graphs" else (config_of(), communities())
+    config = config.changed(log_metrics=OTHERS[kind])
+    whole = train(config, tmp_path / "whole", data=data)
+    folder, signal = tmp_path / "paused", Signal(PAUSED[kind])
+    with pytest.raises(Interrupted):
+        train(config, folder, data=data, callbacks=[signal])
+    result = train(config, folder, data=data)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    names = {f"{name}/{split}" for name in OTHERS[kind] for split in ("train", "val", "test")}
+    assert len(lines) == config.optimizer.max_epochs
+    assert all(set(line["numbers"]) == names for line in lines)
+    assert [line["numbers"] for line in lines] == [record.numbers for record in whole.history]
+    assert RunFolder(folder).model_facts()[1].log_metrics == tuple(OTHERS[kind])
+    write_report([folder], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert all(f'value="logged:{name}"' in page for name in names)
+    assert result.last.numbers == whole.last.numbers
+
+
+class Signal(Callback):
+    """Stops the process after so many batches, as Ctrl-C does."""
+
+    def __init__(self, batches):
+        self.left = batches
+
+    def on_batch_end(self, epoch, batch, batches):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+class Confidence(Task):
+    """Logs how sure the predictions are, over all rows."""
+
+    def numbers(self):
+        def sums(scores, targets, valid):
+            sure = scores.softmax(1).amax(1)
+            counted = torch.ones_like(sure) if valid is None else valid.to(sure)
+            return torch.stack([(sure * counted).sum(), counted.sum()])
+
+        return {"confidence": Metric("confidence", lambda sums: sums[0] / sums[1], (self.kind,), True, sums)}
+
+
+@pytest.mark.parametrize("engine", ["plain", "captured"])
+def test_a_task_of_one_s_own_logs_what_it_computes(engine, make_config, make_splits, tmp_path):
+    config = make_config(engine=engine)
+    run = load_run_data(config, make_splits())
+    run = replace(run, task=Confidence(**vars(run.task)))
+    found = []
+    for size in (8, 3):
+        result = train(config.changed(eval_batch_size=size), tmp_path / str(size), data=run)
+        assert train(config.changed(eval_batch_size=size), tmp_path / str(size), data=run).history == result.history
+        assert all(set(record.numbers) == {f"confidence/{split}" for split in SPLITS} for record in result.history)
+        found.append([record.numbers["confidence/val"] for record in result.history])
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    graphs = run.data.splits["test"].batch(slice(None))
+    expected = run_model(result.model, graphs).softmax(1).amax(1).mean().item()
+    assert result.last.numbers["confidence/test"] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["graphs", "links"])
+def test_a_number_of_a_task_has_a_name_of_its_own(kind, make_trainer):
+    trainer = make_trainer(kind)
+    for name in ("loss/val", f"{trainer.problem.task.metric}/test"):
+        with pytest.raises(OptionError, match=r"a name for a logged value, other than .*loss/val.*choose another name"):
+            trainer.log(name, 1.0)
+    for name in ("loss", trainer.problem.task.metric):
+        trainer.problem.task = SimpleNamespace(metric=trainer.problem.task.metric, numbers=lambda name=name: {name: 0})
+        with pytest.raises(OptionError, match=rf"names other than loss and \S+, got {name}. To fix: choose other"):
+            Trainer(trainer.problem)
+
+
+def test_a_number_of_a_task_that_is_not_finite_is_an_error_that_names_it(make_trainer):
+    trainer = make_trainer("graphs")
+    task = trainer.problem.task
+    nothing = Metric("nothing", lambda sums: sums.sum() * math.nan, ("classification",), True, METRICS["accuracy"].sums)
+    trainer.problem.task = type("Own", (Task,), {"numbers": lambda self: {"nothing": nothing}})(**vars(task))
+    trainer.problem.sums = Scores(trainer.problem.task)
+    with pytest.raises(NonFiniteError, match=r"a finite value to log as 'nothing/train', got .*nan"):
+        trainer.fit()
+
+
+@pytest.mark.parametrize(
+    ("sums", "words"),
+    [
+        (lambda scores, targets, valid: 1.0, r"sums of 'own' that are a tensor, also of 0 rows"),
+        (lambda scores, targets, valid: scores.max(), r"sums of 'own' that are a tensor, also of 0 rows, got Runtime"),
+        (lambda scores, targets, valid: scores.sum(0), r"a finite value to log as 'own/train', got tensor.*pass one n"),
+    ],
+)
+def test_a_number_of_a_task_that_cannot_be_added_up_is_an_error_in_words(
+    make_config, make_splits, tmp_path, sums, words
+):
+    run, config = load_run_data(make_config(), make_splits()), make_config()
+    metric = Metric("own", lambda total: total, ("classification",), True, sums)
+    task = type("Own", (Task,), {"numbers": lambda self: {"own": metric}})(**vars(run.task))
+    with pytest.raises(LRGAError, match=words):
+        train(config, tmp_path / "run", data=replace(run, task=task))
 
 
 HOSTILE = [*(("norm", value) for value in (math.nan, -math.inf, 10**400, "text", None)), ("val_loss", 1.0), (3, 1.0)]

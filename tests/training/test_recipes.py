@@ -66,7 +66,7 @@ def test_what_has_no_recipe_is_refused_with_the_choices():
         make_config(None, make_config("ZINC"), recipe="modern")
     with pytest.raises(OptionError, match="--wiring"):
         make_config("ZINC", recipe="modern", hidden=8, wiring="norm-first")
-    with pytest.raises(OptionError, match="--norm"):
+    with pytest.raises(OptionError, match="--set norm: "):
         make_config("ZINC", norm="rms")
 
 

@@ -5,6 +5,7 @@ import torch
 
 import lrga.training.runs.seeds as together
 from lrga.errors import OptionError, RankLostError
+from lrga.experiments.notes import notes_of_seeds
 from lrga.training import train
 from lrga.training.callbacks.base import Callback
 from lrga.training.runs.folder import RunFolder, TrainingResult
@@ -25,7 +26,7 @@ def test_runs_with_a_name_are_continued(make_config, make_splits, tmp_path):
     splits = make_splits()
     paused = train_seeds(make_config(), (41, 95), tmp_path, "both", data=splits, time_limit=1e-9)
     assert paused.folders == (tmp_path / "both" / "seed41", tmp_path / "both" / "seed95")
-    assert f"lrga train --resume {paused.folders[0]}" in paused.notes()[0]
+    assert f"lrga train --resume {paused.folders[0]}" in notes_of_seeds(paused)[0]
     done = train_seeds(make_config(), (41, 95), tmp_path, "both", data=splits)
     assert [outcome.epochs for outcome in done.outcomes] == [3, 3]
 
@@ -35,7 +36,7 @@ def test_a_run_that_fails_is_named(make_config, make_splits, tmp_path):
     splits["train"].columns["x"].values[0] = 3e38  # the first layer overflows
     done = train_seeds(make_config(), (41, 95), tmp_path, data=splits)
     assert done.failed
-    assert "seed 41 failed: expected a finite loss" in done.notes()[0]
+    assert "seed 41 failed: expected a finite loss" in notes_of_seeds(done)[0]
     assert "NonFiniteError" in done.to_json()[1]["error"]
 
 

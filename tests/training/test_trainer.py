@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from link_graphs import Records, communities, link_trainer
 
 import lrga
+from lrga.data.datasets.spec import SPLITS
 from lrga.errors import NonFiniteError, OptionError
 from lrga.models.embeddings import DeepWalk, Node2Vec
 from lrga.tasks import Task
@@ -87,7 +88,9 @@ def test_every_training_graph_comes_once_in_an_epoch_in_a_new_order(make_splits)
 def test_the_rate_halves_on_plateaus_until_training_ends(make_splits):
     checkpointer = Records()
     trainer = make_trainer(make_splits(), checkpointer=checkpointer, lr=1e-3, patience=1, min_lr=2e-4, max_epochs=100)
-    trainer.problem._evaluate = lambda split: (1.0, 50.0)  # a validation loss that never improves
+    trainer.problem.evaluate = lambda trainer: dict.fromkeys(
+        SPLITS, (1.0, 50.0)
+    )  # a validation loss that never improves
     assert trainer.fit() == "min_lr"
     # the first epoch sets the mark; after each 2 bad ones (patience 1) the rate halves; it ends below 2e-4
     assert [record.lr for record in checkpointer.records] == [1e-3] * 3 + [5e-4] * 2 + [2.5e-4] * 2

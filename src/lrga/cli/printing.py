@@ -127,6 +127,7 @@ def plan_facts(plan: Mapping[str, Any]) -> dict[str, str]:
         norm = {"batch": "BatchNorm", "layer": "LayerNorm", "rms": "RMSNorm"}[network["norm"]]
         norm = renewed if schedule["recalibrate_norm"] else norm if network["batch_norm"] else "none"
         extra = {"normalisation": norm}
+    kind += f"; also logs {', '.join(task['log_metrics'])}" if task.get("log_metrics") else ""
     batches = f"{plan['batches_per_epoch']:,} per epoch, of {schedule['batch_size']:,} {batched}"
     return {
         "data": f"{data['name']}: {sizes} {counted}" + ("" if data["built"] else " (to be built first)"),

@@ -128,6 +128,7 @@ def _train_several(
     from lrga.cli.printing import print_json, show
     from lrga.distributed.launch import is_leader
     from lrga.experiments.loading import table_of_seeds
+    from lrga.experiments.notes import notes_of_seeds
     from lrga.training import Interrupted
     from lrga.training.callbacks.terminal import ProgressDisplay
     from lrga.training.runs.seeds import train_seeds
@@ -141,7 +142,7 @@ def _train_several(
         raise typer.Exit(stop.exit_code) from None
     if is_leader():
         folders = dict(zip(done.seeds, done.folders, strict=True))
-        table = table_of_seeds(config, folders, reference, done.notes())
+        table = table_of_seeds(config, folders, reference, notes_of_seeds(done))
         whole = table.rows[-1].to_json()
         numbers = {key: whole[key] for key in ("mean", "std", "published", "difference")}
         if given["as_json"]:

@@ -27,7 +27,7 @@ LATER_OPTIONS: dict[str, dict[str, Any]] = {
         "optimizer": "adam", "schedule": "plateau", "schedule_per": "step", "warmup_epochs": 0.0, "momentum": 0.9,
         "selective_decay": False, "weight_average": None, "fanouts": None,
     },
-    "run": {"standardize_targets": None, "label_smoothing": 0.0},
+    "run": {"standardize_targets": None, "label_smoothing": 0.0, "log_metrics": None},
     "link": {
         "predictor_residual": False, "linear_layers": False, "input_residual": 0.0, "orthogonal": False,
         "mask_batch": False,
@@ -187,7 +187,7 @@ def flat_options(config: TrainingConfig, *ignored: str) -> dict[str, Any]:
         f"{section}.{key}": value
         for section, values in essence(config).items()
         for key, value in values.items()
-        if (section, key) != ("run", "seed") and key not in ignored
+        if (section, key) not in (("run", "seed"), ("run", "log_metrics")) and key not in ignored
     }
 
 

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lrga.data.datasets.spec import dataset_name, spec_of
+from lrga.errors import LRGAError
 from lrga.experiments.campaign import BUSY, PENDING, Outcome, run_title
 from lrga.experiments.cell import Cell, model_word
 from lrga.experiments.records import DIVERGED, FAILED, FINISHED, TIME_LIMITED
 from lrga.experiments.sheet import value_text
 from lrga.training.problems.protocols import benchmark_schedule
+from lrga.training.runs.seeds import SeedResults
 
 LAST, BEST = "the last epoch", "the epoch with the best validation result"
 
@@ -31,6 +33,20 @@ def general_notes(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> list[st
         *_other_files(outcomes),
         *_mixed_data(outcomes),
     ]
+
+
+def notes_of_seeds(done: SeedResults) -> list[str]:
+    """Lines with the folder of each run, its error if it failed, and how to continue."""
+    lines = []
+    for seed, folder, outcome in zip(done.seeds, done.folders, done.outcomes, strict=True):
+        if isinstance(outcome, Exception):
+            what = str(outcome) if isinstance(outcome, LRGAError) else f"{type(outcome).__name__}: {outcome}"
+            lines.append(f"seed {seed} failed: {what}")
+        elif outcome.finished:
+            lines.append(f"seed {seed}: {folder}, stopped by {outcome.stopped_by}")
+        else:
+            lines.append(f"seed {seed}, to continue: lrga train --resume {folder}")
+    return lines
 
 
 def _how(cells: Sequence[Cell]) -> str:

@@ -106,7 +106,7 @@ def parse_value(key: str, text: str) -> Any:
         return None
     if Mapping in kinds:
         return _json(key, text)
-    if key == "encoding":
+    if key in ("encoding", "log_metrics"):
         return [part.strip() for part in text.split(",")]
     if list in kinds:  # of integers
         try:

@@ -114,6 +114,7 @@ def _is_integer(value: Any) -> bool:
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     bool: ("true or false", lambda value: isinstance(value, bool)),
     int: ("an integer", _is_integer),
+    list[str]: ("a list of text", lambda value: isinstance(value, list) and all(isinstance(v, str) for v in value)),
     list[int]: ("a list of integers", lambda value: isinstance(value, list) and all(map(_is_integer, value))),
     float: ("a number", is_number),
     dict[str, float]: ("numbers by name", lambda own: isinstance(own, dict) and all(map(is_number, own.values()))),

@@ -101,10 +101,6 @@ def _array(data: Any, dtype: Any, shape: Any, order: Any = "C", *_: object) -> n
     return np.frombuffer(raw, dtype=dtype.dtype).reshape(shape, order="F" if order == "F" else "C").copy(order="K")
 
 
-def _storage(data: Any) -> Any:
-    return _load_torch(io.BytesIO(data), "a tensor in a pickle")
-
-
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: object) -> torch.Tensor:
     if not isinstance(storage, torch.TypedStorage):
         raise _Refused(f"a {type(storage).__name__} instead of the values of a tensor")
@@ -142,7 +138,7 @@ _TABLE: dict[str, Callable[..., Any]] = {
     **{f"numpy.{core}.{name}": make for core in ("core", "_core") for name, make in _NUMPY.items()},
     "torch._utils._rebuild_tensor": _tensor,
     "torch._utils._rebuild_tensor_v2": _tensor,
-    "torch.storage._load_from_bytes": _storage,
+    "torch.storage._load_from_bytes": lambda data: _load_torch(io.BytesIO(data), "a tensor in a pickle"),
     "collections.OrderedDict": OrderedDict,
     "collections.defaultdict": lambda *_: {},
     "_codecs.encode": _bytes,

@@ -11,15 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lrga.errors import OptionError
+from lrga.io.limits import first_line
 from lrga.tasks.losses import exact
 from lrga.tasks.task import Task
 
 
 class Scores:
-    """Mean loss over batches and, for a task on graphs, its metric. The metric is computed from sums, or from all
-    scores if it ranks them. For standardised targets both are in the units of the data.
+    """Mean loss over batches and, for a task on graphs, its metrics. A metric is computed from sums, or from all
+    scores if it ranks them. For standardised targets all are in the units of the data.
 
-    The metric does not depend on the batches, except for the benchmark's metrics (``*_by_batch``).
+    Metrics do not depend on the batches, except for the benchmark's metrics (``*_by_batch``).
 
     Args:
         task: The task; ``None`` without a metric.
@@ -28,7 +30,7 @@ class Scores:
     Attributes:
         total: The weighted sum of the losses, float64.
         weight: The sum of the weights.
-        tensors: The sums, at fixed memory addresses, so captured steps may add to them; empty if scores are kept.
+        tensors: The sums of the metrics by name, at fixed memory addresses, so captured steps may add to them.
 
     Example:
         >>> sums = Scores(Task(level="node", kind="classification", out_channels=2), "cpu")
@@ -42,16 +44,23 @@ class Scores:
         self.task: Any = task
         self.total, self.weight = exact(torch.zeros((), device=device)), 0.0
         self._kept: list[tuple[Tensor, Tensor, Tensor | None]] = []
-        self.tensors: list[Tensor] = []
+        self._metrics: dict[str, Any] = {} if task is None else {task.metric: task.metric_facts, **task.numbers()}
+        self._ranks = any(metric.sums is None for metric in self._metrics.values())
+        self.tensors: dict[str, Tensor] = {}
         self._scale = None
         if task is None:
             return
-        self._metric, width = task.metric_facts, task.out_channels
+        width = task.out_channels
         columns = 1 if task.kind == "classification" else width  # of targets
         self._empty = exact(torch.zeros(0, width, device=device)), torch.zeros(0, columns, device=device)
-        if self._metric.sums is not None:
-            targets = self._empty[1].view(0) if task.kind == "classification" else self._empty[1]
-            self.tensors = [exact(self._metric.sums(self._empty[0], targets, None))]
+        targets = self._empty[1].view(0) if task.kind == "classification" else self._empty[1]
+        for name, metric in self._metrics.items():
+            try:
+                if metric.sums is not None:
+                    self.tensors[name] = torch.zeros_like(exact(metric.sums(self._empty[0], targets, None)))
+            except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+                got, remedy = f"{type(error).__name__}: {first_line(error)}", "return sums over the rows"
+                raise OptionError(f"sums of {name!r} that are a tensor, also of 0 rows", got, remedy) from error
         # Created here, because captured steps cannot create a tensor. Double precision, because squares may be large.
         if task.target_std is not None:
             self._scale = torch.tensor(task.target_std, dtype=torch.float64, device=device)
@@ -79,31 +88,29 @@ class Scores:
         if self._scale is not None:
             scores, targets = scores.detach() * self._scale, targets * self._scale
             loss = self.task.loss_of(scores, targets, valid)
+        self.total += loss.detach()
+        for name, total in self.tensors.items():
+            total += self._metrics[name].sums(scores.detach(), targets, valid)
         if valid is None:
-            self.add(loss)
-        else:
-            self.total += loss.detach()
-        if valid is None or self.tensors:
-            self._add_rows(scores, targets, valid)
+            self.weight += 1.0
+            self._keep(scores, targets, None)
 
     def count(self, rows: int, scored: tuple[Tensor, Tensor, Tensor]) -> None:
         """Completes :meth:`add` with ``valid``: takes the number of rows, and scores, targets and ``valid``."""
         self.weight += 1.0 if rows else 0.0
-        if not self.tensors:  # the next replay overwrites this memory
-            self._add_rows(*(values.clone() for values in scored))
+        if self._ranks:  # the next replay overwrites this memory
+            self._keep(*(values.clone() for values in scored))
 
-    def _add_rows(self, scores: Tensor, targets: Tensor, valid: Tensor | None) -> None:
-        if self._metric.sums is None:
+    def _keep(self, scores: Tensor, targets: Tensor, valid: Tensor | None) -> None:
+        if self._ranks:
             targets = targets.view(scores.size(0), self._empty[1].size(1)).float()
             self._kept.append((exact(scores.detach()), targets, valid))
-        else:
-            self.tensors[0] += self._metric.sums(scores.detach(), targets, valid)
 
     def reset(self) -> None:
         """Resets everything; sums keep their memory."""
         self.weight = 0.0
         self._kept.clear()
-        for tensor in (self.total, *self.tensors):
+        for tensor in (self.total, *self.tensors.values()):
             tensor.zero_()
 
     def means(self) -> tuple[float, float]:
@@ -112,9 +119,17 @@ class Scores:
         Without a task the metric is NaN.
         """
         loss = float(self.total) / self.weight if self.weight else float("nan")
-        if self.task is None or not self.weight or bool((rows := self.tensors or self._rows())[0].isnan().any()):
-            return loss, float("nan")
-        return loss, float(rows[0]) / self.weight if self._metric.by_batch else float(self._metric.function(*rows))
+        return loss, float("nan") if self.task is None else float(self._value(self.task.metric))
+
+    def numbers(self) -> dict[str, Any]:
+        """The task's other metrics of all batches, by name."""
+        return {name: self._value(name) for name in [*self._metrics][1:]}
+
+    def _value(self, name: str) -> Any:
+        metric, rows = self._metrics[name], [self.tensors[name]] if name in self.tensors else self._rows()
+        if not self.weight or bool(rows[0].isnan().any()):
+            return float("nan")
+        return float(rows[0]) / self.weight if metric.by_batch else metric.function(*rows)
 
     def _rows(self) -> list[Tensor]:
         """The kept scores and targets."""
@@ -126,12 +141,14 @@ class Scores:
         state: dict[str, Any] = {"loss": (float(self.total), self.weight)}
         if self.task is None:
             return state
+        metrics: dict[str, Any] = {}
         if self.tensors:
-            return state | {"metric": {"sums": self.tensors[0].flatten().tolist()}}
-        scores, targets = (values.cpu() for values in self._rows())
-        arrays = {"scores": scores.double().numpy(), "targets": targets.numpy()}
-        kept = {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}
-        return state | {"metric": kept}
+            metrics["sums"] = torch.cat([total.flatten() for total in self.tensors.values()]).tolist()
+        if self._ranks:
+            scores, targets = (values.cpu() for values in self._rows())
+            arrays = {"scores": scores.double().numpy(), "targets": targets.numpy()}
+            metrics |= {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}
+        return state | {"metric": metrics}
 
     def restore(self, values: Mapping[str, Any]) -> None:
         """Restores a :meth:`state`."""
@@ -140,14 +157,14 @@ class Scores:
         self.total.fill_(total)
         if self.task is None:
             return
-        state = values["metric"]
-        if self.tensors:
-            (sums,) = self.tensors
-            sums.copy_(torch.tensor(state["sums"], dtype=sums.dtype).view(sums.shape))
+        state, totals = values["metric"], self.tensors.values()
+        parts = torch.tensor(state.get("sums", []), dtype=torch.float64).split([total.numel() for total in totals])
+        for total, part in zip(totals, parts, strict=True):
+            total.copy_(part.view(total.shape))
+        if not self._ranks:
             return
         kept = []
         for (name, kind), empty in zip((("scores", np.float64), ("targets", np.float32)), self._empty, strict=True):
             array = np.frombuffer(base64.b64decode(state[name]), kind).reshape(-1, empty.size(1))
             kept.append(torch.from_numpy(array.copy()).to(empty))
-        scores, targets = kept
-        self._add_rows(scores, targets, None)
+        self._keep(kept[0], kept[1], None)

@@ -115,14 +115,24 @@ METRICS: dict[str, Metric] = _Metrics(
 
 
 class _Scored:
-    """Common part of all tasks: a metric by name, and JSON."""
+    """Common part of all tasks: metrics by name, and JSON."""
 
+    kind: str
+    out_channels: int
     metric: str
+    log_metrics: tuple[str, ...]
 
     @property
     def metric_facts(self) -> Metric:
         """Name, direction and digits of the metric."""
         return METRICS[self.metric]
+
+    def numbers(self) -> dict[str, Metric]:
+        """The metrics to log beside :attr:`metric`, by name; a subclass may add its own.
+
+        The value of each split is recorded as ``NAME/SPLIT``, for example ``"accuracy/val"``.
+        """
+        return {name: METRICS[name] for name in self.log_metrics}
 
     def is_better(self, value: float, than: float | None) -> bool:
         """Whether a value of the metric is strictly better than another."""
@@ -134,7 +144,7 @@ class _Scored:
         """JSON values for :meth:`from_json`."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
         plain = {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
-        return {key: v for key, v in plain.items() if v is not None or not key.startswith("target_")}
+        return {key: v for key, v in plain.items() if v or not key.startswith(("target_", "log_"))}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
@@ -145,6 +155,18 @@ class _Scored:
             values = {key: v for key, v in values.items() if key != "average"}
             values["metric"] = f"{values.get('metric')}{suffix}"
         return read_fields(cls, {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}, "a task")
+
+    def _check_metrics(self) -> None:
+        """Raises an error unless all metrics apply to the kind of the task and differ from each other."""
+        for option, name in (("metric", self.metric), *(("log_metrics", name) for name in self.log_metrics)):
+            if name not in METRICS or self.kind not in METRICS[name].kinds:
+                check_choice(option, name, tuple(key for key, m in METRICS.items() if self.kind in m.kinds))
+            of_two = name.removesuffix(BY_BATCH) in ("f1_positive", "roc_auc", "average_precision")
+            if self.kind == "classification" and of_two and self.out_channels != 2:
+                raise OptionError(f"two classes for the metric {name}", str(self.out_channels), "use accuracy")
+        if len({self.metric, *self.log_metrics}) <= len(self.log_metrics):
+            got, remedy = f"{', '.join(self.log_metrics)} beside {self.metric}", "name each metric once"
+            raise OptionError("log_metrics that differ from each other and from the metric", got, remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +180,7 @@ class Task(_Scored):
         out_channels: Number of classes, labels or values to predict: the width of a model's output.
         loss: Name of a loss, by default the one of the kind (:data:`DEFAULTS`).
         metric: Name of a metric in :data:`METRICS`, by default the one of the kind.
+        log_metrics: Names of other metrics to log.
         classes: Names of the classes or labels, if any.
         target_mean: Mean of each target, if targets are standardised.
         target_std: Standard deviation of each target. Training uses standardised units; reported losses, metrics and
@@ -179,6 +202,7 @@ class Task(_Scored):
     target_mean: tuple[float, ...] | None = None
     target_std: tuple[float, ...] | None = None
     label_smoothing: float = 0.0
+    log_metrics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("level", self.level, LEVELS)
@@ -187,10 +211,7 @@ class Task(_Scored):
             object.__setattr__(self, name, getattr(self, name) or default)
         check_count("out_channels", self.out_channels, minimum=2 if self.kind == "classification" else 1)
         check_choice("loss", self.loss, tuple(LOSSES[self.kind]))
-        check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if self.kind in m.kinds))
-        of_two = self.metric.removesuffix(BY_BATCH) in ("f1_positive", "roc_auc", "average_precision")
-        if self.kind == "classification" and of_two and self.out_channels != 2:
-            raise OptionError(f"two classes for the metric {self.metric}", str(self.out_channels), "use accuracy")
+        self._check_metrics()
         if self.classes is not None and len(self.classes) != self.out_channels:
             got = f"{len(self.classes)} names"
             raise OptionError(f"a name for each of {self.out_channels} classes", got, "pass one name per class")
@@ -291,6 +312,7 @@ class LinkTask(_Scored):
     Attributes:
         metric: ``"hits@20"`` (or any other number), ``"mrr"`` or ``"auc"``.
         negatives: Negative pairs for training: ``"uniform"`` random pairs, or ``"no_edge"`` for non-edges only.
+        log_metrics: Names of other metrics to log.
 
     Example:
         >>> import torch
@@ -303,13 +325,13 @@ class LinkTask(_Scored):
     negatives: str = "uniform"
     level: str = "link"
     kind: str = "link"
+    log_metrics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if HITS.fullmatch(str(self.metric)) is None:
-            check_choice("metric", self.metric, tuple(name for name, m in METRICS.items() if "link" in m.kinds))
-        check_choice("negatives", self.negatives, NEGATIVES)
         if (self.level, self.kind) != ("link", "link"):
             raise OptionError("level and kind 'link'", f"{self.level!r} and {self.kind!r}", "omit them")
+        self._check_metrics()
+        check_choice("negatives", self.negatives, NEGATIVES)
 
     def score(self, positive: Tensor, negative: Tensor) -> Tensor:
         """The metric from scores of positive and negative pairs."""

@@ -212,6 +212,7 @@ class RunConfig:
         device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
         loss: Name of a loss that replaces the default of the task.
         metric: Name of a metric that replaces the default of the task.
+        log_metrics: Names of other metrics to log.
         label_smoothing: Label smoothing of a cross-entropy loss.
         standardize_targets: Whether to standardise regression targets of your own data with the training split. Losses,
             metrics and predictions are in the original units. ``None``, the default, means yes.
@@ -230,6 +231,7 @@ class RunConfig:
     device: str = "auto"
     loss: str | None = None
     metric: str | None = None
+    log_metrics: list[str] | None = None
     label_smoothing: float = _within(0.0, _SHARE)
     standardize_targets: bool | None = None
     checkpoint_minutes: float = _within(10.0, _NOT_NEGATIVE)

@@ -51,10 +51,12 @@ def evaluate(
     batch_size: int = 128,
     precision: str = "float32",
     loss_of: Callable[[Tensor, Tensor], "StepLoss"] | None = None,
+    sums: Scores | None = None,
 ) -> tuple[float, float]:
     """Loss (mean over batches) and metric of a model in evaluation mode, with the graphs in order.
 
-    ``loss_of`` replaces the loss of scores and targets if this process has only a share of each batch.
+    ``loss_of`` replaces the loss of scores and targets if this process has only a share of each batch. Batches are
+    added to ``sums`` if given.
 
     Example:
         >>> import lrga
@@ -68,7 +70,7 @@ def evaluate(
         >>> abs(loss - mae) < 1e-6
         True
     """
-    sums, masked = Scores(task, graphs.device), "mask" in graphs.columns
+    sums, masked = Scores(task, graphs.device) if sums is None else sums, "mask" in graphs.columns
     with in_mode(model, training=False), autocast(graphs.device, precision):
         for batch in graphs.batches(batch_size):
             scores, targets = task.select(run_model(model, batch), batch, masked=masked)

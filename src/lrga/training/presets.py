@@ -15,7 +15,13 @@ from lrga.training.problems.protocols import protocol_config, unused_options
 from lrga.training.recipes import recipe_options
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)")
-_FLAGS = {"root": "--data-root"}
+_FLAGS = {"root": "--data-root", "max_epochs": "--epochs"}
+SET_ONLY = frozenset([  # options without a flag of their own
+    "attention_dropout", "backend", "batch_norm", "block", "fanouts", "gate", "head_layers", "input_residual",
+    "label_smoothing", "linear_layers", "log_metrics", "mask_batch", "momentum", "norm", "normalize", "optimizer",
+    "orthogonal", "predictor_residual", "qk_norm", "resample_features", "residual", "schedule", "schedule_per",
+    "selective_decay", "walk_batch_size", "walk_lr", "walk_pull", "walks_per_node", "warmup_epochs", "weight_average",
+])  # fmt: skip
 # Inside runs_of_a_table: option → why no run so far uses it, or "" if one does.
 _collected: ContextVar[dict[str, str] | None] = ContextVar("collected", default=None)
 
@@ -68,6 +74,8 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
         given["budget"] = parse_budget(given["budget"])
     if isinstance(given.get("metric"), str):  # spelled as in tables: Hits@20, MRR
         given["metric"] = given["metric"].lower()
+    if isinstance(given.get("log_metrics"), list):
+        given["log_metrics"] = [str(name).lower() for name in given["log_metrics"]]
     for key in ("root", "source"):
         if key in given:
             given[key] = os.path.abspath(os.path.expanduser(given[key]))
@@ -147,5 +155,9 @@ def runs_of_a_table() -> Iterator[None]:
 
 
 def _refuse(key: str, reason: str) -> None:
-    flag = _FLAGS.get(key, f"--{key.replace('_', '-')}")
-    raise OptionError("only options that this run uses", f"{flag}: {reason}", "remove it")
+    raise OptionError("only options that this run uses", f"{flag_of(key)}: {reason}", "remove it")
+
+
+def flag_of(key: str) -> str:
+    """An option as the command line accepts it: ``--batch-size``, ``--set momentum``."""
+    return f"--set {key}" if key in SET_ONLY else _FLAGS.get(key, f"--{key.replace('_', '-')}")

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lrga.checks import check_choice
+from lrga.data.datasets.spec import SPLITS
 from lrga.errors import NonFiniteError, OptionError
 from lrga.training.callbacks.base import Callback, Checkpointer, EpochRecord
 from lrga.training.callbacks.guard import Guard
@@ -22,8 +23,6 @@ from lrga.training.problems.problem import Problem
 
 if TYPE_CHECKING:
     from lrga.training.capture.engine import Engine
-
-RECORDED = tuple(option.name for option in fields(EpochRecord))  # names of values that every epoch records
 
 
 @dataclass(frozen=True)
@@ -87,6 +86,12 @@ class Trainer:
     def start_stage(self, number: int) -> None:
         """Starts a stage: its problem, with a new optimiser."""
         self.stage, self.problem = number, self.stages[number]
+        task = self.problem.task
+        names = [] if task is None else ["loss", task.metric, *task.numbers()]
+        if len(set(names)) < len(names):
+            expected = f"numbers of the task with names other than loss and {task.metric}"
+            raise OptionError(expected, ", ".join(names[2:]), "choose other names")
+        self._taken = {f"{name}/{split}" for name in names for split in SPLITS} | {f.name for f in fields(EpochRecord)}
         options, model = self.problem.options, self.problem.model
         parameters = [parameter for group in self.problem.parameter_groups() for parameter in group]
         self.optimizer = make_optimizer(model, parameters, options)
@@ -138,9 +143,12 @@ class Trainer:
 
     def log(self, name: str, value: float) -> None:
         """Adds a finite value, by a name of its own, to the record of the current epoch."""
-        if not isinstance(name, str) or not name.strip() or name in RECORDED:
-            expected = f"a name for a logged value, other than {', '.join(RECORDED)}"
+        if not isinstance(name, str) or not name.strip() or name in self._taken:
+            expected = f"a name for a logged value, other than {', '.join(sorted(self._taken))}"
             raise OptionError(expected, repr(name), "choose another name")
+        self._record(name, value)
+
+    def _record(self, name: str, value: float) -> None:
         with suppress(TypeError, ValueError, OverflowError):
             if math.isfinite(number := float(value)):
                 self.numbers[name] = number
@@ -187,7 +195,7 @@ class Trainer:
                 batches, step = self.engine.rest_of_epoch(), self.engine.step
             for batch in batches:
                 if (why := self.checkpointer.pause(self)) is not None:
-                    self.guard.check_now()
+                    self.guard.check_sum(now=True)
                     self.checkpointer.save(self)
                     return why
                 step(batch)
@@ -240,6 +248,8 @@ class Trainer:
             found = self.problem.evaluate(self)
             for split, (loss, _) in found.items():
                 self.guard.check_evaluation(loss, split)
+        for name, value in self.problem.numbers.items():
+            self._record(name, value)
         self.schedule.end_epoch(found["val"][0])
         self.notify("on_evaluation_end", self)
         self._clock()

@@ -44,20 +44,12 @@ def masked_graph(
         masks[split][nodes] = True
     apart = np.stack(list(masks.values())).sum(0).max(initial=0) <= 1
     demand(apart, where, "splits that do not overlap", "a node in two of them")
-    found = {
-        "nodes": num_nodes,
-        "edges": edge_index.shape[1],
-        "features": x.shape[1],
-        "classes": int(y.max(initial=0)) + 1,
-        **({} if sizes is None else {split: int(mask.sum()) for split, mask in masks.items()}),
-    }
-    published = {
-        "nodes": int(spec.mean_nodes),
-        "edges": int(spec.mean_edges),
-        "features": spec.inputs.in_channels,
-        "classes": spec.inputs.out_channels,
-        **(sizes or {}),
-    }
+    names, inputs = ("nodes", "edges", "features", "classes", *(sizes or {})), spec.inputs
+    chosen = [int(masks[split].sum()) for split in sizes or {}]
+    counts = num_nodes, edge_index.shape[1], x.shape[1], int(y.max(initial=0)) + 1
+    found = dict(zip(names, (*counts, *chosen), strict=True))
+    totals = int(spec.mean_nodes), int(spec.mean_edges), inputs.in_channels, inputs.out_channels
+    published = dict(zip(names, (*totals, *(sizes or {}).values()), strict=True))
     demand(found == published, where, f"{spec.name} of {_listed(published)}", _listed(found))
     return pack_arrays(
         num_nodes=np.array([num_nodes]),

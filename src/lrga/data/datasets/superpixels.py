@@ -56,13 +56,9 @@ def build(name: str, context: BuildContext, *, sizes: list[int]) -> dict[str, Pa
     train, test = (read(path, WIDTH[name], channels) for path in paths)
     for part, found, least in (("train", train, VALIDATION + 1), ("test", test, 1)):
         demand(len(found) >= least, paths[0].parent, f"at least {least:,} images of {part}", len(found))
-    chosen = {
-        "train": train[VALIDATION : VALIDATION + sizes[0]],
-        "val": train[: sizes[1]],
-        "test": test[: sizes[2]],
-    }
+    chosen = train[VALIDATION : VALIDATION + sizes[0]], train[: sizes[1]], test[: sizes[2]]
     packed = {}
-    for split, found in chosen.items():
+    for split, found in zip(SPLITS, chosen, strict=True):
         count = found.nodes_per_graph.numpy()
         colour, position = (found.columns[name].values for name in ("colour", "position"))
         edges, index, weight = superpixel_edges(

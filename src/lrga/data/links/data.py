@@ -142,8 +142,7 @@ class LinkData:
         if missing := [name for name in SPLITS if name not in self.splits]:
             raise DataError(f"the splits train, val and test in {where}", f"no {missing[0]}", remedy)
         pairs = {"the graph": self.edge} | {f"the edges of {name}": self.splits[name].edge for name in SPLITS}
-        negative = {name: self.splits[name].edge_neg for name in SPLITS}
-        pairs |= {f"the negative pairs of {name}": own for name, own in negative.items() if own is not None}
+        pairs |= {f"the negative pairs of {n}": e for n in SPLITS if (e := self.splits[n].edge_neg) is not None}
         for what, edge in pairs.items():
             if edge.dim() != 2 or edge.size(1) != 2 or edge.dtype != torch.int64:
                 got = f"{edge.dtype} of shape {list(edge.shape)}"
@@ -209,9 +208,7 @@ def load_link_data(path: Path) -> LinkData:
         if header["train_is_graph"]:
             tensors["train.edge"] = tensors["edge"]
         more = ("edge_neg", "weight", "year")
-        splits = {
-            name: LinkSplit(tensors[f"{name}.edge"], *(tensors.get(f"{name}.{key}") for key in more)) for name in SPLITS
-        }
+        splits = {n: LinkSplit(tensors[f"{n}.edge"], *(tensors.get(f"{n}.{key}") for key in more)) for n in SPLITS}
         plain = {key: header[key] for key in _PLAIN}
         return LinkData(
             edge=tensors["edge"],

@@ -13,7 +13,7 @@ In each file ``y`` is the target of a node, an edge or a graph (a number, or the
 column ``type`` holds category numbers 0, 1, … to embed; it is then the only feature of its file. All other columns of
 ``nodes.csv`` and ``edges.csv`` are numeric features, in their order. Without features every node has the feature 1. Ids
 may be any text. Graphs keep the order of ``graphs.csv`` (else of their first node), nodes and edges the order of their
-file. Rows of ``edges.csv`` that are equal in every column are one edge.
+file. Every row of ``edges.csv`` is an edge.
 
 A blank ``split`` means no split: a node or an edge then stays in its graph, but its target is not used in training or
 evaluation; a graph is dropped. A row in no split, by itself or by its graph, may have a blank ``y``. So if only some
@@ -122,7 +122,7 @@ def read_folder(folder: Path, *, level: str | None = None, target: bool = True) 
     tables = {"node": nodes, "edge": edges} | ({} if graphs is None else {"graph": graphs})
     graph_of = {"node": graph_of_node, "edge": graph_of_edge, "graph": np.arange(len(graph_ids))}
     orders: dict[str, Any] = {"node": order, "edge": edge_order, "graph": slice(None)}
-    columns: dict[str, dict[str, np.ndarray]] = {"node": {}, "edge": {}, "graph": {}}
+    columns: dict[str, Any] = {"node": {}, "edge": {}, "graph": {}}
     meta: dict[str, Any] = {"node_names": list(x_names), "edge_names": list(edge_names)}
     split_level, code = _split(tables)
     if graphs is not None and (unused := [name for name in graphs.numbers if name != "y"]):
@@ -147,9 +147,7 @@ def read_folder(folder: Path, *, level: str | None = None, target: bool = True) 
         edge_index=np.stack([source, sink])[:, edge_order],
         x=np.ones((nodes.rows, 1), np.float32) if x is None else x[order],
         edge_attr=None if edge_attr is None else edge_attr[edge_order],
-        node=columns["node"],
-        edge=columns["edge"],
-        graph=columns["graph"],
+        **columns,
         objects={
             "graph_id": list(graph_ids),
             "node_id": [part.tolist() for part in np.split(ids, np.cumsum(num_nodes)[:-1])],

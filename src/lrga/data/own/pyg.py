@@ -116,7 +116,7 @@ def _packed(loaded: Any, source: str, level: str | None, target: bool) -> Packed
     meta: dict[str, Any] = {key: known[key] for key in ("node_names", "edge_names") if key in known}
     notes: list[str] = []
     x = _features(graphs, "x", "node", rows, notes, strict=target)
-    columns: dict[str, dict[str, Any]] = {
+    columns: dict[str, Any] = {
         "node": {"x": torch.ones(int(num_nodes.sum()), 1) if x is None else x},
         "edge": {"edge_attr": _features(graphs, "edge_attr", "edge", rows, notes, strict=target)},
         "graph": {},
@@ -131,9 +131,7 @@ def _packed(loaded: Any, source: str, level: str | None, target: bool) -> Packed
         num_nodes=num_nodes,
         num_edges=num_edges,
         edge_index=torch.cat(ends, dim=1),
-        node=columns["node"],
-        edge=columns["edge"],
-        graph=columns["graph"],
+        **columns,
         objects={"graph_id": [str(number) for number in range(len(graphs))]},
         meta=meta | ({"notes": notes} if notes else {}),
     )

@@ -210,11 +210,8 @@ def read_graphs(data: Any, *, level: str | None = None, target: bool = True) -> 
         return read_pyg(load_file(path), text, level=level, target=target)
     if is_factory(text):
         return read_pyg(load_factory(text), text, level=level, target=target)
-    raise DataMissingError(
-        "a folder with nodes.csv and edges.csv, a .pt file, or module:factory",
-        f"{text!r}, which does not exist in {Path.cwd()}",
-        "correct the path, or pass a function as package.module:function",
-    )
+    got, remedy = f"{text!r}, which does not exist in {Path.cwd()}", "correct the path, or pass package.module:function"
+    raise DataMissingError("a folder with nodes.csv and edges.csv, a .pt file, or module:factory", got, remedy)
 
 
 def is_factory(spec: str) -> bool:

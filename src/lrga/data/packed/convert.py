@@ -41,7 +41,7 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
     num_edges = [e.size(1) for e in ends]
     counts = {"node": num_nodes, "edge": num_edges}
 
-    rows: dict[str, dict[str, Any]] = {"node": {}, "edge": {}}
+    rows: dict[str, Any] = {"node": {}, "edge": {}}
     others: dict[str, Column] = {}
     objects: dict[str, list[Any]] = {}
     levels: dict[str, str] = {}
@@ -60,8 +60,7 @@ def pack_data_list(graphs: Iterable[Data], *, y_level: str | None = None) -> Pac
         num_nodes=torch.tensor(num_nodes),
         num_edges=torch.tensor(num_edges),
         edge_index=torch.cat(ends, 1),
-        node=rows["node"],
-        edge=rows["edge"],
+        **rows,
     )
     columns = packed.columns | others
     packed.columns = {key: columns[key] for key in keys if key in columns}
@@ -85,16 +84,17 @@ def unpack_data_list(packed: PackedGraphs) -> list[Data]:
     result = []
     for g in range(len(packed)):
         data = Data()
+        rows: dict[str, Any] = {
+            "node": slice(nodes[g], nodes[g + 1]),
+            "edge": slice(edges[g], edges[g + 1]),
+            "graph": g,
+        }
         if packed.edge_dtype is not None:
-            data.edge_index = ends[:, edges[g] : edges[g + 1]].to(packed.edge_dtype).contiguous()
+            data.edge_index = ends[:, rows["edge"]].to(packed.edge_dtype).contiguous()
         if packed.explicit_num_nodes:
             data.num_nodes = nodes[g + 1] - nodes[g]
         for name, (column, values) in columns.items():
-            if column.level == "graph":
-                data[name] = values[g].clone()
-            else:
-                ptr = nodes if column.level == "node" else edges
-                data[name] = values[ptr[g] : ptr[g + 1]].clone()
+            data[name] = values[rows[column.level]].clone()
         for name, listed in packed.objects.items():
             data[name] = listed[g]
         result.append(data)

@@ -150,11 +150,11 @@ class PackedGraphs:
         for name, values in self.objects.items():
             for g, value in enumerate(values):
                 if not _is_json(value):
-                    raise DataError(
-                        f"attributes that JSON can represent, to write {path}",
-                        f"{name} of graph {g}, a {type(value).__name__}",
-                        f"give {name} one shape in every graph, convert it to text or a list of numbers, or delete it",
+                    got = f"{name} of graph {g}, a {type(value).__name__}"
+                    remedy = (
+                        f"give {name} one shape in every graph, convert it to text or a list of numbers, or delete it"
                     )
+                    raise DataError(f"attributes that JSON can represent, to write {path}", got, remedy)
         tensors = {
             "num_nodes": narrow(self.nodes_per_graph),
             "num_edges": narrow(self.edges_per_graph),
@@ -296,9 +296,7 @@ class PackedGraphs:
     def batch(self, index: Index) -> PackedBatch:
         """Batches the selected graphs, in this order."""
         host = positions(index, len(self))
-        if isinstance(host, slice):
-            return PackedBatch.of(self, host, None)
-        return PackedBatch.of(self, host, host.to(self.device, non_blocking=True))
+        return PackedBatch.of(self, host, None if isinstance(host, slice) else host.to(self.device, non_blocking=True))
 
     def batches(
         self,
@@ -345,10 +343,7 @@ class PackedGraphs:
             source=take(self.source, edges),
             in_degree=take(self.in_degree, nodes),
             edge_order=None if self.edge_order is None else take(self.edge_order, edges),
-            columns={
-                name: replace(column, values=take(column.values, rows[column.level]))
-                for name, column in self.columns.items()
-            },
+            columns={n: replace(c, values=take(c.values, rows[c.level])) for n, c in self.columns.items()},
             objects={name: [values[g] for g in chosen] for name, values in self.objects.items()},
         )
         if "transposed" in self._kept:

@@ -107,11 +107,8 @@ class NeighborSampler:
 
     def _batch(self, nodes: Tensor, edges: Tensor, source: Tensor, degree: Tensor, seeds: int) -> PackedBatch:
         graph, rows = self.graph, {"node": nodes, "edge": edges}
-        columns = {
-            name: replace(column, values=take(column.values, rows[column.level]))
-            for name, column in graph.columns.items()
-            if column.level in rows
-        }
+        given = {name: column for name, column in graph.columns.items() if column.level in rows}
+        columns = {name: replace(c, values=take(c.values, rows[c.level])) for name, c in given.items()}
         sampled = PackedGraphs(
             node_ptr=torch.tensor([0, nodes.numel()], device=graph.device),
             edge_ptr=torch.tensor([0, edges.numel()], device=graph.device),

@@ -52,19 +52,14 @@ class Guard:
         elif self._is_due(number := self.trainer.batch + 1) and not _is_finite(self.trainer.problem.sums.total + loss):
             self._replay(number)
 
-    def check_sum(self) -> None:
-        """Checks the sum of the losses after a captured step."""
-        if self._is_due(number := self.trainer.batch) and not _is_finite(self.trainer.problem.sums.total):
-            self._replay(number)
+    def check_sum(self, *, now: bool = False) -> None:
+        """Checks the sum of the losses if it is due after a captured step, or ``now``, before training pauses."""
+        if (now or self._is_due(self.trainer.batch)) and not self.is_finite():
+            self._replay(self.trainer.batch)
 
     def is_finite(self) -> bool:
         """Whether the losses of the epoch so far are finite; this synchronises a GPU."""
         return self.every == 1 or _is_finite(self.trainer.problem.sums.total)
-
-    def check_now(self) -> None:
-        """Checks the sum of the losses before training pauses."""
-        if not self.is_finite():
-            self._replay(self.trainer.batch)
 
     def check_evaluation(self, loss: float, split: str) -> None:
         """Checks the mean loss of an evaluation."""

@@ -59,7 +59,7 @@ class Batches:
             source = np.random.default_rng(0)
             epochs = min(64, -(-_SIMULATED * batch_size // len(graphs)))
             orders = [source.permutation(len(graphs)) for _ in range(epochs)]
-        totals = np.concatenate([self._totals(self._rows(order)) for order in orders])
+        totals = np.concatenate([self._sizes[self._rows(order)].sum(1) for order in orders])
         sizes = np.ceil(np.quantile(totals[:, :2], QUANTILES, axis=0)).astype(int).tolist()
         self.capacities = sorted({self._distinct(_up(n + MIN_SPARE_NODES, NODES), _up(e, EDGES)) for n, e in sizes})
         smallest, largest = self.capacities[0], self.capacities[-1]
@@ -71,7 +71,7 @@ class Batches:
         """The batches of the graphs ``order`` (on the CPU); the last one is filled up with empty graphs."""
         rows = self._rows(order.numpy())
         on_device = torch.from_numpy(rows).to(self.padded.device, non_blocking=True)
-        totals = self._totals(rows).tolist()
+        totals = self._sizes[rows].sum(1).tolist()  # [S, 3]: nodes, edges and valid predictions of each batch
         return [
             Work(graphs, self.choose(nodes, edges), valid)
             for graphs, (nodes, edges, valid) in zip(on_device.unbind(0), totals, strict=True)
@@ -89,10 +89,6 @@ class Batches:
         rows = np.full(count * self.batch_size, self.padded.empty_graph, dtype=np.int64)
         rows[: order.size] = order
         return rows.reshape(count, self.batch_size)
-
-    def _totals(self, rows: np.ndarray) -> np.ndarray:
-        """[S, 3]: nodes, edges and valid predictions of each batch."""
-        return self._sizes[rows].sum(1)
 
     def _distinct(self, nodes: int, edges: int) -> Capacity:
         """Makes the numbers of nodes, edges and graphs distinct, so that the number of rows identifies the level."""

@@ -112,7 +112,7 @@ class GraphEngine(Engine):
                     in_parallel("sums", partial(learn, loss), partial(sums.add, loss, scores, targets, valid))
             return scores.detach(), targets, valid
 
-        return self.captured(step, sums.total, *sums.tensors)
+        return self.captured(step, sums.total, *sums.tensors.values())
 
     def describe(self) -> str:
         sizes = (f"{capacity.nodes:,} nodes and {capacity.edges:,} edges" for capacity in self.train.capacities)
@@ -138,14 +138,14 @@ class GraphEngine(Engine):
         self.trainer.end_step()
         self.trainer.guard.check_sum()
 
-    def evaluate(self, split: str) -> tuple[float, float]:
+    def evaluate(self, split: str) -> Scores:
         self._sums.reset()
         with in_mode(self.problem.model, training=False):
             for work in self._work[split]:
                 run = self._step_of(split, work.capacity)
                 self.put(work.graphs)
                 self._sums.count(work.valid, run())
-        return self._sums.means()
+        return self._sums
 
     def _step_of(self, split: str, capacity: Capacity) -> Captured:
         if split == "train":

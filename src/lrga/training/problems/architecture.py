@@ -21,6 +21,7 @@ from lrga.nn.layers.lrga import renamed_reading
 from lrga.training.config import ModelConfig, TrainingConfig
 
 _OF_ATTENTION = ("normalize", "qk_norm", "gate")
+_OF_LINK_GNN = ("conv", "rank", "skip", "dropout", "attention_heads", "backend")
 
 
 class SavedNetwork:
@@ -99,7 +100,7 @@ class Architecture(SavedNetwork):
     def build(self) -> GNN:
         """The network, its weights drawn from PyTorch's random state."""
         arguments = {key: value for key, value in asdict(self).items() if key not in _OF_ATTENTION}
-        return GNN(**arguments, attention_options=_attention_options(self))
+        return GNN(**arguments, attention_options={name: getattr(self, name) for name in _OF_ATTENTION})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,20 +152,10 @@ class LinkArchitecture(SavedNetwork):
                 dropout=self.dropout,
                 predictor=self.predictor,
             )
-        gnn = LinkGNN(
-            self.num_features or hidden,
-            hidden,
-            self.num_layers,
-            conv=self.conv,
-            rank=self.rank,
-            skip=self.skip,
-            dropout=self.dropout,
-            linear=self.linear_layers,
-            residual=self.input_residual,
-            attention_heads=self.attention_heads,
-            backend=self.backend,
-            attention_options=_attention_options(self),
-        )
+        options: dict[str, Any] = {name: getattr(self, name) for name in _OF_LINK_GNN}
+        options["attention_options"] = {name: getattr(self, name) for name in _OF_ATTENTION}
+        options |= {"linear": self.linear_layers, "residual": self.input_residual}
+        gnn = LinkGNN(self.num_features or hidden, hidden, self.num_layers, **options)
         predictor = LinkPredictor(
             hidden, hidden, self.predictor_layers,
             dropout=self.dropout, kind=self.predictor, residual=self.predictor_residual,
@@ -195,9 +186,10 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
     layers = model.layers or (shape.layers if shape else 4 if label == "100K" else 8)
     heads = model.heads or (shape.heads if shape else 4 if model.model == "gat" else 1)
     check_layers(layers)
+    widths = [list(width) if isinstance(width, tuple) else width for width in (inputs.in_channels, edge_width)]
     made = Architecture.of(
         model,
-        in_channels=_as_json(inputs.in_channels),
+        in_channels=widths[0],
         hidden_channels=model.hidden or (shape.hidden if shape else heads),
         out_channels=inputs.out_channels,
         num_layers=layers,
@@ -206,7 +198,7 @@ def resolve(model: ModelConfig, inputs: Inputs, *, dataset: str | None = None) -
         task=inputs.task,
         encoder=inputs.encoder,
         edge_encoder=edge_kind,
-        edge_channels=_as_json(edge_width),
+        edge_channels=widths[1],
         heads=heads,
     )
     if model.hidden is None and shape is None:
@@ -246,11 +238,3 @@ def resolve_link(config: TrainingConfig, data: LinkData | None = None) -> LinkAr
         num_layers=model.layers,
         rank=model.rank if model.lrga else None,
     )
-
-
-def _attention_options(given: Architecture | LinkArchitecture) -> dict[str, Any]:
-    return {name: getattr(given, name) for name in _OF_ATTENTION}
-
-
-def _as_json(channels: int | tuple[int, ...]) -> int | list[int]:
-    return channels if isinstance(channels, int) else list(channels)

@@ -38,7 +38,7 @@ AnyTask = Task | LinkTask
 Given = Any
 """Data instead of those that a configuration names: graphs that :func:`lrga.data.own.reading.load_custom` accepts or
 returns; for a named data set its ``train``, ``val`` and ``test``; for link prediction a
-:class:`~lrga.data.LinkData`; or ``None``."""
+:class:`~lrga.data.LinkData`; a :class:`RunData`, for example with a task of your own; or ``None``."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class RunData:
 def load_run_data(config: TrainingConfig, given: Given = None) -> RunData:
     """Loads the data (``given``, or those that the configuration names), task and network of a run. Raises an error for
     a network that does not fit into memory."""
-    made = (_graph_run if config.link is None else _link_run)(config, given)
+    made = given if isinstance(given, RunData) else (_graph_run if config.link is None else _link_run)(config, given)
     made.architecture.size()
     return made
 
@@ -169,12 +169,12 @@ def _link_run(config: TrainingConfig, given: Given) -> RunData:
     data = load_link_source(config.data) if given is None else given
     data.check(config.data.name)
     named = dataset_name(config.data.name)
-    metric = config.run.metric or (data.metric if named is None else spec_of(named).task.metric)
+    metric = data.metric if named is None else spec_of(named).task.metric
     own = describe_links(data) if named is None else ""
     notes = (own, *data.meta.get("notes", ()), data.meta.get("differs"))
     return RunData(
         data=data,
-        task=LinkTask(metric=metric, negatives=config.option("negatives")),
+        task=_link_task(config, metric),
         architecture=resolve_link(config, data),
         sizes={split: data.splits[split].edge.size(0) for split in SPLITS},
         notes=tuple(note for note in notes if note),
@@ -209,7 +209,7 @@ def plan_run(config: TrainingConfig) -> dict[str, Any]:
         counts = planned.recipe["options"].get("sizes") or [spec.splits[split] for split in SPLITS]
         data |= {"graphs": dict(zip(SPLITS, counts, strict=True)), "built": planned.finished() is not None}
         if config.link is not None:
-            task = LinkTask(metric=config.run.metric or spec.task.metric, negatives=config.option("negatives"))
+            task = _link_task(config, spec.task.metric)
         else:
             task = _chosen(task_of(named), config.run)
             if spec.one_graph and not config.optimizer.fanouts:
@@ -244,9 +244,15 @@ def plan_network(config: TrainingConfig, given: Given = None) -> AnyArchitecture
 
 
 def _chosen(task: Task, run: RunConfig) -> Task:
-    """The task with the loss and metric of the run, if given, and its label smoothing."""
-    loss, metric = run.loss or task.loss, run.metric or task.metric
-    return replace(task, loss=loss, metric=metric, label_smoothing=run.label_smoothing)
+    """The task with the loss and metrics of the run, if given, and its label smoothing."""
+    loss, metric, others = run.loss or task.loss, run.metric or task.metric, tuple(run.log_metrics or ())
+    return replace(task, loss=loss, metric=metric, log_metrics=others, label_smoothing=run.label_smoothing)
+
+
+def _link_task(config: TrainingConfig, metric: str) -> LinkTask:
+    """The task of link prediction with the metrics of the run, if given."""
+    run, negatives = config.run, config.option("negatives")
+    return LinkTask(metric=run.metric or metric, log_metrics=tuple(run.log_metrics or ()), negatives=negatives)
 
 
 def read_facts(architecture: Any, task: Any) -> tuple[AnyArchitecture, AnyTask]:
@@ -284,10 +290,8 @@ def _find(data: DataConfig, given: Given) -> TrainingData:
         given = load(dataset, data.root, source=data.source, **data.options) if given is None else given
         if missing := [split for split in SPLITS if split not in given]:
             raise DataError("graphs for train, val and test", f"none for {', '.join(missing)}", "pass all three")
-        splits = {
-            split: part if isinstance(part := given[split], PackedGraphs) else PackedGraphs.from_data_list(list(part))
-            for split in SPLITS
-        }
+        pack = PackedGraphs.from_data_list
+        splits = {s: part if isinstance(part := given[s], PackedGraphs) else pack(list(part)) for s in SPLITS}
         return TrainingData(splits, task_of(dataset), spec_of(dataset).inputs, dataset)
     own = given if isinstance(given, OwnData) else load_own(data, given)
     names = {"node": own.node_names, "edge": own.edge_names, "target": own.target_names}
@@ -303,11 +307,11 @@ def load_own(data: DataConfig, given: Given = None) -> OwnData:
             remedy = f"write {spec_of(close[0]).name}, or {remedy}"
         elif Path(f"{data.name}.py").is_file():
             remedy = f"to use {data.name}.py, pass a function of it: {data.name}:FUNCTION"
-        raise DataMissingError(
-            f"a data set ({', '.join(dataset_specs())}) or your own: a folder of CSV files, a .pt file, module:factory",
+        own, got = (
+            "a folder of CSV files, a .pt file, module:factory",
             f"{data.name!r}, which does not exist in {Path.cwd()}",
-            remedy,
         )
+        raise DataMissingError(f"a data set ({', '.join(dataset_specs())}) or your own: {own}", got, remedy)
     remedy = "omit it, or for the links of an edge list add --task link"
     _check_options("your own graphs", load_custom, data.options, remedy)
     return load_custom(data.name if given is None else given, **data.options)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from lrga.data.datasets.spec import SPLITS
 from lrga.data.packed.batch import PackedBatch
 from lrga.data.packed.graphs import PackedGraphs
 from lrga.data.packed.padded import why_not_padded
@@ -89,14 +90,19 @@ class GraphProblem(Problem):
                     batch_size=self.options.batch_size,
                     generator=order_generator(self.seed, trainer.epoch, stream=NORM_STREAM),
                 )
-        found = {"train": self.sums.means()}
-        for split in ("val", "test"):
-            found[split] = self._evaluate(split) if engine is None else engine.evaluate(split)
+        found, self.numbers = {}, {}
+        for split in SPLITS:
+            if split == "train":
+                sums = self.sums
+            elif engine is not None:
+                sums = engine.evaluate(split)
+            else:
+                options: Any = {"batch_size": self.eval_size, "precision": self.options.precision}
+                options |= {"loss_of": self._loss_of, "sums": (sums := Scores(self.task, self.device))}
+                evaluate(self.model, self.splits[split], self.task, **options)
+            found[split] = sums.means()
+            self.numbers |= {f"{name}/{split}": value for name, value in sums.numbers().items()}
         return found
-
-    def _evaluate(self, split: str) -> tuple[float, float]:
-        options: Any = {"batch_size": self.eval_size, "precision": self.options.precision}
-        return evaluate(self.model, self.splits[split], self.task, loss_of=self._loss_of, **options)
 
     def why_not_captured(self) -> str | None:
         if any("forward" in vars(module) for module in self.model.modules()):
@@ -110,8 +116,7 @@ class GraphProblem(Problem):
         return None
 
     def diagnose(self, batch: PackedBatch) -> str | None:
-        inputs = {"x": batch.x, "edge_attr": batch.edge_attr, "y": batch.y}
-        named = {f"{name} of the batch": values for name, values in inputs.items()}
+        named = {f"{name} of the batch": getattr(batch, name) for name in ("x", "edge_attr", "y")}
         with autocast(self.device, self.options.precision):
             return first_non_finite(self.model, lambda: run_model(self.model, batch), named)
 

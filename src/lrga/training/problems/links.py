@@ -181,7 +181,10 @@ class LinkProblem(Problem):
 
     def step_loss(self, batch: Pairs, epoch: int, number: int) -> StepLoss:
         h = self.encode(batch[0])
-        true, false = (self._score(h, pairs).float() for pairs in batch)
+        score = (
+            partial(recomputed, self.model.score, norms=self.model.predictor) if self.recompute else self.model.score
+        )
+        true, false = (score(h, pairs).float() for pairs in batch)
         loss = self.task.loss_of(true, false)
         return StepLoss(loss, loss.detach(), weight=float(batch[0].size(1)))
 
@@ -192,19 +195,16 @@ class LinkProblem(Problem):
         both = torch.cat([batch, batch.flip(0)], dim=1) if self.data.undirected else batch
         return self.messages.without(both).encode(self.model)
 
-    def _score(self, h: Tensor, pairs: Tensor) -> Tensor:
-        if self.recompute:
-            return recomputed(self.model.score, h, pairs, norms=self.model.predictor)
-        return self.model.score(h, pairs)
-
     def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
         engine: Any = trainer.engine
         scores: dict[str, Pairs] = self.scores() if engine is None else engine.scores()
-        found = {}
-        for split, (positive, negative) in scores.items():
-            loss = float(self.task.loss_of(positive, negative))
-            # scores that are not finite cannot be ranked; the guard reports the problem
-            found[split] = loss, float(self.task.score(positive, negative)) if math.isfinite(loss) else math.nan
+        found, self.numbers = {}, {}
+        for split, pairs in scores.items():
+            found[split] = float(self.task.loss_of(*pairs)), math.nan
+            if math.isfinite(found[split][0]):  # other scores cannot be ranked; the guard reports the problem
+                found[split] = found[split][0], float(self.task.score(*pairs))
+                for name, metric in self.task.numbers().items():
+                    self.numbers[f"{name}/{split}"] = metric.function(*pairs)
         return found | {"train": (self.sums.means()[0], found["train"][1])}
 
     @torch.no_grad()

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -47,6 +48,7 @@ class Problem(ABC):
         options: Learning rate, schedule, batches, precision.
         seed: Seed of all randomness except weights and dropout.
         batches: Number of batches per epoch.
+        numbers: Other numbers of the last evaluation, by name; they are recorded with it.
         remedy: Remedy for a loss that is not finite.
         is_evaluated: Whether epochs are evaluated and recorded; preparatory stages are not.
         engine: The engine for captured steps, if they can be captured.
@@ -66,6 +68,7 @@ class Problem(ABC):
     device: torch.device
     seed: int
     batches: int
+    numbers: Mapping[str, float] = MappingProxyType({})
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         """The trained parameters; gradients of each group are clipped together."""
@@ -85,7 +88,7 @@ class Problem(ABC):
         return Scores(None, self.device)
 
     def evaluate(self, trainer: "Trainer") -> dict[str, tuple[float, float]]:
-        """Loss and metric of ``train``, ``val`` and ``test`` after an epoch."""
+        """Loss and metric of ``train``, ``val`` and ``test`` after an epoch; may set :attr:`numbers`."""
         raise TypeError(f"{type(self).__name__} is not evaluated")
 
     def restored(self) -> None:

@@ -83,9 +83,7 @@ def checkpoint_name(stage: int, epoch: int, batch: int) -> str:
 def write_checkpoint(folder: Path, name: str, parts: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
     """Writes a checkpoint in ``folder`` and then deletes all but the last two."""
     files = {f"{part}.safetensors": to_bytes(tensors) for part, tensors in parts.items()}
-    facts = {
-        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()} for name, content in files.items()
-    }
+    facts = {n: {"bytes": len(c), "sha256": hashlib.sha256(c).hexdigest()} for n, c in files.items()}
     files[STATE] = to_json_bytes(sealed({"format": FORMAT, "files": facts, "state": state}))
     target = folder / name
     write_folder(target, files)

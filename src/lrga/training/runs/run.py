@@ -156,7 +156,7 @@ class Session:
         if seen != fingerprint:
             remedy = "restore the original data, or train in another folder"
             raise CheckpointError(f"the data that {folder.path} was trained on", "other data of the same name", remedy)
-        if (architecture, task) != (run.architecture, run.task):
+        if (architecture.to_json(), task.to_json()) != (run.architecture.to_json(), run.task.to_json()):
             remedy = "continue with the version of lrga that started it, or train in another folder"
             raise CheckpointError(f"the network of {folder.path}", "another network for the same configuration", remedy)
         names = folder.features()

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from lrga.distributed.launch import launched
-from lrga.errors import LRGAError, OptionError, RankLostError
+from lrga.errors import OptionError, RankLostError
 from lrga.ops.streams import main_stream
 from lrga.training.callbacks.base import Callback
 from lrga.training.config import TrainingConfig
@@ -79,8 +79,7 @@ def train_interleaved(
 
 
 def worth_interleaving(config: TrainingConfig, device: torch.device) -> bool:
-    """Whether interleaving is faster: with captured steps on a GPU, which leave the CPU free."""
-    # with torchrun, the processes share each run
+    """Whether interleaving is faster: with captured steps on a GPU, which leave the CPU free; not under torchrun."""
     return not launched() and device.type == "cuda" and config.run.engine != "plain"
 
 
@@ -161,28 +160,12 @@ class SeedResults:
         """Whether a run failed."""
         return len(self.results) < len(self.outcomes)
 
-    def notes(self) -> list[str]:
-        """Lines with the folder of each run, its error if it failed, and how to continue."""
-        lines = []
-        for seed, folder, outcome in zip(self.seeds, self.folders, self.outcomes, strict=True):
-            if isinstance(outcome, Exception):
-                what = str(outcome) if isinstance(outcome, LRGAError) else f"{type(outcome).__name__}: {outcome}"
-                lines.append(f"seed {seed} failed: {what}")
-            elif outcome.finished:
-                lines.append(f"seed {seed}: {folder}, stopped by {outcome.stopped_by}")
-            else:
-                lines.append(f"seed {seed}, to continue: lrga train --resume {folder}")
-        return lines
-
     def to_json(self) -> list[dict[str, Any]]:
         """The runs as JSON values."""
-        runs = []
+        runs: list[dict[str, Any]] = []
         for seed, folder, outcome in zip(self.seeds, self.folders, self.outcomes, strict=True):
-            if isinstance(outcome, Exception):
-                found: dict[str, Any] = {"seed": seed, "error": f"{type(outcome).__name__}: {outcome}"}
-            else:
-                found = outcome.to_json()
-            runs.append(found | {"folder": str(folder)})
+            error = {"seed": seed, "error": f"{type(outcome).__name__}: {outcome}"}
+            runs.append((error if isinstance(outcome, Exception) else outcome.to_json()) | {"folder": str(folder)})
         return runs
 
 
