@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from lrga.ops._triton import has_triton
+from lrga.ops._triton import HAS_TRITON
 
 SCRIPT = """
 import torch
@@ -100,7 +100,7 @@ print(*sorted(compiled))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+@pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 def test_every_kernel_of_message_passing_and_normalisation_compiles_for_a_gpu(tmp_path):
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "TRITON_INTERPRET": "0"}
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, check=False)

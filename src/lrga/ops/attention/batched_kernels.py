@@ -74,6 +74,16 @@ def _dot(a, b, PRECISION: tl.constexpr):
 
 
 @triton.jit
+def _block_of_rows(
+    x, rows, inside, d0, D: tl.constexpr, BD: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr
+):
+    """Columns ``d0 … d0 + BD - 1`` of dense rows of D columns as a factor of a product, zero outside."""
+    d = d0 + tl.arange(0, BD)
+    mask = inside[:, None] if D % BD == 0 else inside[:, None] & (d < D)[None, :]
+    return _rounded(tl.load(x + rows[:, None] * D + d[None, :], mask=mask, other=0.0).to(COMPUTE), PRECISION)
+
+
+@triton.jit
 def _relu(value):
     return tl.maximum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)
 
