@@ -388,12 +388,9 @@ def _block_of_weight(
 
 
 @triton.jit
-def _part_of_bias(bias, o0: tl.constexpr, OUTER: tl.constexpr, FORWARD: tl.constexpr, BO: tl.constexpr):
+def _part_of_bias(bias, o0: tl.constexpr, OUTER: tl.constexpr, BO: tl.constexpr):
     o = o0 + tl.arange(0, BO)
-    if FORWARD:
-        return tl.load(bias + o, mask=o < OUTER, other=0.0).to(tl.float32)
-    else:
-        return tl.zeros([BO], tl.float32)
+    return tl.load(bias + o, mask=o < OUTER, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -441,8 +438,8 @@ def map_edges(
         w10 = _block_of_weight(weight, I0, 0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O0, COMPUTE, PRECISION)
         if O1:
             w11 = _block_of_weight(weight, I0, O0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O1, COMPUTE, PRECISION)
-    b0 = _part_of_bias(bias, 0, OUTER, FORWARD, O0)
-    b1 = _part_of_bias(bias, O0, OUTER, FORWARD and O1 > 0, O1 if O1 else 16)
+    b0 = _part_of_bias(bias, 0, OUTER, O0) if FORWARD else bias
+    b1 = _part_of_bias(bias, O0, OUTER, O1) if FORWARD and O1 > 0 else bias
     # Padding rows are read like others, to avoid waiting for the number of real rows; their results are zero.
     real = tl.load(in_ptr + num_nodes)
     slot = tl.arange(0, BM)
