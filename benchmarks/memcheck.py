@@ -139,13 +139,15 @@ def over_edges(device: str) -> None:
     for ends, longest in ((edge_index, None), (hub, HUB), (hub.flip(0), HUB)):
         layout = replace(EdgeLayout.from_edge_index(ends, len(x))[0], longest=longest)
         weight = torch.rand(layout.num_edges, device=device, requires_grad=True)
-        neighbors_gpu.sum_sources(x, layout, weight).sum().backward()
-        neighbors_gpu.sum_edges(x[layout.source], layout).sum().backward()
+        graph, split = neighbors_gpu.graph_of(layout, x), neighbors_gpu.may_be_long(layout.num_edges, longest)
+        neighbors_gpu.sum_sources_op(x, weight, None, None, graph, split).sum().backward()
+        neighbors_gpu.sum_edges_op(x[layout.source], layout.target, layout.in_ptr, split).sum().backward()
     layout, _ = EdgeLayout.from_edge_index(edge_index, len(x))
-    neighbors_gpu.max_sources(x, layout).sum().backward()
+    neighbors_gpu.max_sources_op(x, neighbors_gpu.graph_of(layout, x))[0].sum().backward()
     heads, vectors = x.view(-1, 4, CHANNELS // 4), torch.randn(2, 4, CHANNELS // 4, device=device, requires_grad=True)
     scores = gat_gpu.node_scores(heads, *vectors.unbind())
-    gat_gpu.attention_sum(heads, *scores, layout, 0.2).sum().backward()
+    graph = neighbors_gpu.graph_of(layout, heads, *scores)
+    gat_gpu.attend_op(heads, *scores, graph, 0.2, False)[0].sum().backward()
     e = layout.num_edges
     for width in (CHANNELS, gated_gpu.MAX_PRODUCT_WIDTH + 5):  # our product, and the library's
         shapes = ((e, width), (width, width), (width,), *[(len(x), width)] * 3)
@@ -169,6 +171,7 @@ def over_rows(device: str) -> None:
             norm_ops.batch_norm(x, state, training=training, count=count, after=after, residual=x).sum().backward()
     x = torch.randn(ROWS, 33, device=device, requires_grad=True)
     launch_column_sum(x.detach().unsqueeze(0))
+    norm_ops.UnitRows.apply(x, 1e-12).square().sum().backward()
 
 
 def attention(device: str) -> None:

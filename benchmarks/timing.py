@@ -22,11 +22,11 @@ def need_device(device: str) -> None:
 
 def need_kernels(device: str) -> None:
     """The same for scripts that launch Triton kernels: on a CPU they need its interpreter."""
-    from lrga.ops._triton import has_triton, why_not_triton
+    from lrga.ops._triton import HAS_TRITON, why_not_triton
 
     need_device(device)
     why, remedy = why_not_triton(torch.empty(0, device=device)), "install Triton and run it on a GPU that it supports"
-    if why is not None and device == "cpu" and has_triton():
+    if why is not None and device == "cpu" and HAS_TRITON:
         why = "a CPU without Triton's interpreter"
         remedy = "run it on a machine with a GPU, or set TRITON_INTERPRET=1 for the interpreter, which is slow"
     if why is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lrga.ops._triton import has_triton
+from lrga.ops._triton import HAS_TRITON
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,14 +32,14 @@ def kernels_of_the_source():
     return functions - called
 
 
-@pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+@pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 def test_it_runs_and_names_the_operators(memcheck, monkeypatch, capsys):
     monkeypatch.setattr("lrga.ops.neighbors.batch_layout.runs_on_gpu", lambda *tensors: True)
     assert "batch_layout" in memcheck.run("cpu")
     assert "model of gatedgcn\n" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+@pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 def test_it_launches_every_kernel_there_is_and_names_each_as_it_goes(memcheck, monkeypatch, capsys):
     for name, small in (("SIZES", (4, 0, 1, 2)), ("ROWS", 71), ("LARGE", 71), ("HUB", 21)):
         monkeypatch.setattr(memcheck, name, small)

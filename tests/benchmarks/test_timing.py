@@ -8,12 +8,12 @@ import pytest
 import timing
 import torch
 
-from lrga.ops._triton import has_triton
+from lrga.ops._triton import HAS_TRITON
 
 FOLDER = Path(timing.__file__).parent
 REPEATED = sorted(path.stem for path in FOLDER.glob("*.py") if '"--repeats"' in path.read_text(encoding="utf-8"))
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-with_triton = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+with_triton = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 
 
 @without_gpu

@@ -8,11 +8,11 @@ import torch
 import lrga
 from lrga.models.gnn import CONVOLUTIONS
 from lrga.nn.layers.lrga import LRGALayer
-from lrga.ops._triton import has_triton
+from lrga.ops._triton import HAS_TRITON
 from lrga.ops.attention.segments import Segments
 from lrga.ops.neighbors.edges import EdgeLayout
 
-pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+pytestmark = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 N, E, D, K = 5, 12, 6, 3
 
 

@@ -10,7 +10,7 @@ import lrga
 from lrga.errors import UnsupportedError
 from lrga.models.gnn import CONVOLUTIONS, GNN
 from lrga.ops import linear as linear_ops
-from lrga.ops._triton import has_triton, why_not_triton
+from lrga.ops._triton import HAS_TRITON, why_not_triton
 from lrga.ops.attention import low_rank_attention
 from lrga.ops.gat import definition as gat
 from lrga.ops.gated import definition as gated
@@ -19,7 +19,7 @@ from lrga.ops.neighbors.edges import EdgeLayout
 from lrga.ops.norm import definition as norm
 
 N, E, D, H, C = 9, 30, 6, 2, 3
-needs_triton = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+needs_triton = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 BATCH = torch.arange(N) // 4
 
 

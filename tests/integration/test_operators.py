@@ -10,11 +10,11 @@ import torch
 import lrga.ops
 from lrga.errors import UnsupportedError
 from lrga.ops._operator import Operator
-from lrga.ops._triton import has_triton
+from lrga.ops._triton import HAS_TRITON
 from lrga.ops.attention.segments import Segments, Tiles
 from lrga.ops.neighbors.edges import EdgeLayout
 
-pytestmark = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+pytestmark = pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 N, E, D, K, H, C = 5, 12, 6, 3, 2, 4
 STORED = H * 4 * 8  # so many channels that the projections of one large graph are stored
 SLOPE, EPS = 0.2, 1e-6

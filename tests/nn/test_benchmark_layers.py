@@ -13,7 +13,7 @@ from lrga.models.gnn import CONVOLUTIONS
 from lrga.nn import GatedGCNLayer, GATLayer, GCNLayer, GINELayer, GINLayer, SAGELayer
 from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.layers.gated_gcn import maps_at_once
-from lrga.ops._triton import has_triton
+from lrga.ops._triton import HAS_TRITON
 from lrga.ops.neighbors.edges import EdgeLayout
 from tests.helpers.kernels import padded
 
@@ -189,7 +189,7 @@ def test_options_outside_their_range_are_refused(options, says):
         BenchmarkLayer(**given, batch_norm=True)
 
 
-@pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
+@pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("preset", ["2022", "2020"])
 @pytest.mark.parametrize("conv", ["gcn", "gat", "graphsage", "gin"])

@@ -29,15 +29,13 @@ def example(counts, edges, nodes_cap, edges_cap, generator):
     numbers = [torch.randint(0, 100, (total_edges,), generator=generator).to(t)
                for t in (torch.uint8, torch.int16, torch.int32)]  # fmt: skip
     pointers = [torch.randint(0, 50, (total_nodes + 1,), generator=generator) for _ in range(2)]
-    return (begins, shift, *numbers, *pointers), {
-        "nodes": total_nodes + nodes_cap, "edges": total_edges + edges_cap, "spare_node": 0, "spare_edge": 0,
-    }  # fmt: skip
+    return [begins, shift, *numbers, *pointers], [total_nodes + nodes_cap, total_edges + edges_cap, 0, 0]
 
 
 def test_places_find_graph_and_row():
     tensors, sizes = example([2, 0, 3], [1, 0, 4], 2, 3, torch.Generator().manual_seed(0))
     begins, shift = tensors[:2]
-    graph, row, in_ptr, out_ptr, edge_row, source, target, order = batch_layout(*tensors, **sizes)
+    graph, row, in_ptr, out_ptr, edge_row, source, target, order = batch_layout(tensors, sizes)
     for place in range(5):
         owner = int(graph[place])
         assert int(begins[owner, 0]) <= place < int(begins[owner + 1, 0])
@@ -65,7 +63,7 @@ def test_the_kernels_equal_the_reference(case, poisoned):
         pytest.skip(why)
     from lrga.ops.neighbors import batch_layout
 
-    given = [*tensors], [*sizes.values()]
+    given = tensors, sizes
     for mine, theirs in zip(batch_layout.batch_layout_op(*given), batch_layout_reference(*given), strict=True):
         assert torch.equal(mine, theirs)
 
@@ -79,6 +77,6 @@ def test_on_a_gpu_the_kernels_equal_the_reference(graphs):
     edges = [n * 20 for n in nodes]
     tensors, sizes = example(nodes, edges, 77, 1234, generator)
     on_gpu = [tensor.cuda() for tensor in tensors]
-    expected = batch_layout_reference([*tensors], [*sizes.values()])
-    for mine, theirs in zip(batch_layout(*on_gpu, **sizes), expected, strict=True):
+    expected = batch_layout_reference(tensors, sizes)
+    for mine, theirs in zip(batch_layout(on_gpu, sizes), expected, strict=True):
         assert torch.equal(mine.cpu(), theirs)

@@ -100,8 +100,8 @@ def test_the_module_computes_the_same_by_all_backends_from_one_state(heads):
 
 def why_not_fused(channels=8, rank=3, *, dtype=torch.float32, **options):
     x, weight, bias = (torch.zeros(shape, dtype=dtype) for shape in ((5, channels), (4 * rank, channels), (4 * rank,)))
-    options = {"normalize": "graph", "qk_norm": False, "gate": False} | options
-    return dispatch._why_not_fused(x, weight, bias, Segments(5, 1), rank, *options.values())
+    options = {"normalize": "graph", "between": ""} | options
+    return dispatch._why_not_fused(x, weight, bias, Segments(5, 1), rank, **options)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_why_not_the_faster_backend_is_said(options, reason, monkeypatch):
     ("options", "reason"),
     [
         ({"channels": 300}, "300 channels"),
-        ({"qk_norm": True}, "qk_norm=True is computed between"),
-        ({"gate": True}, "gate=True is computed between"),
+        ({"between": "qk_norm"}, "qk_norm=True is computed between"),
+        ({"between": "gate"}, "gate=True is computed between"),
     ],
 )
 def test_the_fused_kernels_take_the_papers_attention_of_narrow_features(options, reason):

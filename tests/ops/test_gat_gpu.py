@@ -8,8 +8,8 @@ import numpy
 import torch
 
 from lrga.ops.gat import gpu as gat_gpu
-from lrga.ops.gat.definition import attention_sum_reference, node_scores_reference
-from lrga.ops.gat.gpu import attention_sum, node_scores
+from lrga.ops.gat.definition import attention_sum, attention_sum_reference, node_scores_reference
+from lrga.ops.gat.gpu import node_scores
 from lrga.ops.neighbors import reduce
 from tests.helpers.kernels import POISONED, edges, padded, same
 
@@ -19,6 +19,12 @@ TERM_TOLERANCE = {torch.float32: 3e-5, torch.bfloat16: 3e-2, torch.float16: 5e-3
 pytestmark = POISONED
 
 
+@pytest.fixture(autouse=True)
+def kernels_are_chosen(monkeypatch):
+    """On a CPU too, where Triton's interpreter runs them."""
+    monkeypatch.setattr("lrga.ops.gat.definition.runs_on_gpu", lambda *tensors: True)
+
+
 def check(layout, heads, depth, *, dtype=torch.float32, score_dtype=None, device="cpu", scale=1.0, slope=0.2):
     """Values and all gradients equal those of the reference in float64."""
     layout = layout.to(device)
@@ -26,9 +32,9 @@ def check(layout, heads, depth, *, dtype=torch.float32, score_dtype=None, device
     given = [torch.randn(n, heads, depth).to(dtype)]
     given += [(torch.randn(n, heads) * scale).to(score_dtype or dtype) for _ in range(2)]
     given = [t.to(device).requires_grad_() for t in given]
-    assert attention_sum(*given, layout, slope).dtype == torch.promote_types(dtype, score_dtype or dtype)
+    assert attention_sum(*given, layout, negative_slope=slope).dtype == torch.promote_types(dtype, score_dtype or dtype)
     same(
-        lambda *inputs: attention_sum(*inputs, layout, slope),
+        lambda *inputs: attention_sum(*inputs, layout, negative_slope=slope),
         lambda *inputs: attention_sum_reference(*inputs, layout, negative_slope=slope),
         given,
         TOLERANCE[dtype],
@@ -61,7 +67,7 @@ def test_scores_that_are_no_numbers_spoil_the_sums_that_the_definition_says():
     s[2, 0], s[3, 1], s[4, 1] = -torch.inf, torch.nan, torch.inf
     t[5, 0] = -torch.inf
     with numpy.errstate(all="ignore"):  # Triton's interpreter, of differences of infinities
-        out = attention_sum(x, s, t, layout, 0.2)
+        out = attention_sum(x, s, t, layout, negative_slope=0.2)
     expected = attention_sum_reference(x.double(), s.double(), t.double(), layout, negative_slope=0.2)
     assert 0 < expected.isnan().sum() < expected.numel() // 2
     torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-5, equal_nan=True)
@@ -87,7 +93,8 @@ def test_padding_is_attended_to_by_no_node():
     layout = padded(small, 3, 6)
     given = [torch.randn(12, 2, 3), torch.randn(12, 2), torch.randn(12, 2)]
     filled, alone = ([t[:n].clone().requires_grad_() for t in given] for n in (12, 9))
-    out, expected = attention_sum(*filled, layout, 0.2), attention_sum(*alone, small, 0.2)
+    out = attention_sum(*filled, layout, negative_slope=0.2)
+    expected = attention_sum(*alone, small, negative_slope=0.2)
     assert torch.equal(out[:9], expected)
     assert (out[9:] == 0).all()
     for a, b in zip(
@@ -134,7 +141,7 @@ def test_a_gpu_gives_the_same_bits_again():
     given = [torch.randn(7_600, 8, *shape, device="cuda", requires_grad=True) for shape in ((22,), (), ())]
     results = []
     for _ in range(2):
-        out = attention_sum(*given, layout, 0.2)
+        out = attention_sum(*given, layout, negative_slope=0.2)
         results.append((out, *torch.autograd.grad(out.square().sum(), given)))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 

@@ -43,7 +43,7 @@ def test_every_chunk_belongs_to_one_graph():
 
 def test_no_batch_vector_is_one_graph_and_refused_for_several():
     segments = Segments.from_batch(None, 5)
-    assert segments.is_single
+    assert segments.counts is None
     assert segments.num_graphs == 1
     with pytest.raises(BatchError, match="num_graphs=3"):
         Segments.from_batch(None, 5, 3)

@@ -45,7 +45,7 @@ def partitioned_attention(
     wide, out = [_wide(head) for head in heads], []
     with without_autocast(heads[0][0].device.type):  # autocast would round the sums to half precision
         for (u, _, _), sums, (given, _, _) in zip(wide, _sums(wide, group), heads, strict=True):
-            scale = scale_of_rows(u, *sums, num_nodes, normalize=normalize, eps=eps, dtype=given.dtype)
+            scale = scale_of_rows(u, sums, num_nodes, normalize=normalize, eps=eps, dtype=given.dtype)
             out.append((scale * (u @ sums[0])).to(given.dtype))
     return out
 
@@ -107,7 +107,7 @@ class PartitionedAttention(LowRankGlobalAttention):
             dtype, heads = heads[0][0].dtype, [_wide(head) for head in heads]
             scaled = []
             for (u, _, _), sums, gate in zip(heads, _sums(heads, self.group), self._gates(), strict=True):
-                scale = scale_of_rows(u, *sums, self.num_nodes, normalize=self.normalize, eps=self.eps, dtype=dtype)
+                scale = scale_of_rows(u, sums, self.num_nodes, normalize=self.normalize, eps=self.eps, dtype=dtype)
                 u = scale * u
                 if gate is not None:
                     u = gate_shares((u @ sums[2]).unsqueeze(-1), gate, self.eps, dtype)[1] * u
@@ -119,7 +119,7 @@ class PartitionedAttention(LowRankGlobalAttention):
         self, x: Tensor, batch: Tensor | Segments | None, num_graphs: int | None
     ) -> tuple[list[Factors], list[Tensor]]:
         segments = self._check(x, batch, num_graphs)
-        if not segments.is_single:
+        if segments.counts is not None:
             remedy = "distribute whole graphs over the ranks: torchrun … lrga train"
             raise UnsupportedError("one graph partitioned between the ranks", f"{segments.num_graphs} graphs", remedy)
         if self.maps is not None:

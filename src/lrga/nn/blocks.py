@@ -96,7 +96,7 @@ def attention_of_blocks(attention: LowRankGlobalAttention, blocks: Blocks) -> It
             _maps(attention, x), sums, attention._gates()[: len(sums)], strict=True
         ):
             options: dict[str, Any] = {"normalize": attention.normalize, "eps": attention.eps, "dtype": x.dtype}
-            attended = scale_of_rows(u, context, u_sum, v_sum, nodes, **options) * (u @ context)
+            attended = scale_of_rows(u, (context, u_sum, v_sum), nodes, **options) * (u @ context)
             if gate is not None:
                 attended = gated(attended, z, gate, attention.eps)
             parts += [attended.to(x.dtype), m4.to(x.dtype)]

@@ -31,14 +31,9 @@ class Operator(Generic[T]):
         self.custom_op = torch.library.custom_op(name, function, mutates_args=())
         self._eager: type[Function] | None = None
         if fake is not None:
-            self.register_fake(fake)
+            self.custom_op.register_fake(fake)
         if not differentiable:
             self.refuse_derivative()
-
-    def register_fake(self, fake: Callable[..., Any]) -> Callable[..., Any]:
-        """Same as :meth:`torch.library.CustomOpDef.register_fake`."""
-        self.custom_op.register_fake(fake)
-        return fake
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
         """Like :meth:`torch.library.CustomOpDef.register_autograd`, but ``backward`` returns a tuple of gradients of
@@ -79,7 +74,7 @@ class Operator(Generic[T]):
             results = tuple(args[place].new_empty(args[place].shape) for place in places)
             return results if len(results) > 1 else results[0]
 
-        self.register_fake(fake)
+        self.custom_op.register_fake(fake)
         self.refuse_derivative()
 
     def refuse_derivative(self) -> None:

@@ -29,7 +29,7 @@ def why_not_triton(*tensors: Tensor | None) -> str | None:
     for tensor in present:
         if tensor.is_floating_point() and tensor.dtype not in TRITON_DTYPES:
             return f"{str(tensor.dtype).removeprefix('torch.')} is computed by PyTorch"
-    if not has_triton():
+    if not HAS_TRITON:
         return "Triton is not installed"
     if differentiates_otherwise():
         return "torch.func and forward-mode derivatives are computed by PyTorch"
@@ -57,11 +57,6 @@ def differentiates_otherwise() -> bool:
         ([True], False)
     """
     return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
-
-
-def has_triton() -> bool:
-    """Whether Triton is installed."""
-    return HAS_TRITON
 
 
 def interpreted() -> bool:

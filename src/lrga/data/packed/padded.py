@@ -112,17 +112,8 @@ class PaddedGraphs:
         size, nodes, edges = index.size(0), capacity.nodes, capacity.edges
         begins, shift, ptr, real_graphs = batch_begins(self.table, index, nodes)
         graph, row, in_ptr, out_ptr, edge_row, source, target, out_order = batch_layout(
-            begins,
-            shift,
-            self._source,
-            self._target,
-            self._order,
-            self._in_start,
-            self._out_start,
-            nodes=nodes,
-            edges=edges,
-            spare_node=self._spare_node,
-            spare_edge=self._spare_edge,
+            [begins, shift, self._source, self._target, self._order, self._in_start, self._out_start],
+            [nodes, edges, self._spare_node, self._spare_edge],
         )
         real_nodes, real_edges = begins[size].unbind(0)
         if self.device.type == "cpu":

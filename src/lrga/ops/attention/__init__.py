@@ -36,8 +36,6 @@ KERNEL_NORMALIZATIONS = ("graph", "rms")  # "rms" is computed by PyTorch after t
 logger = logging.getLogger("lrga.ops")
 _said: set[str] = set()
 
-Implementation = Callable[[Tensor, Tensor, Tensor, Segments, str | None, float], Tensor]
-
 
 def triton_attention(
     u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
@@ -50,7 +48,7 @@ def triton_attention(
     return rms_normalized(attended, eps) if normalize == "rms" else attended
 
 
-IMPLEMENTATIONS: dict[str, Implementation] = {
+IMPLEMENTATIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Segments, str | None, float], Tensor]] = {
     "segmented": segmented_attention,
     "dense": dense_attention,
     "triton": triton_attention,
@@ -118,22 +116,18 @@ def low_rank_attention(
             f"u {list(u.shape)}, v {list(v.shape)}, z {list(z.shape)}",
             "give all three one row per node, and u and v the same number of columns",
         )
-    segments = _segments_of(u.size(0), batch, num_graphs, cu_seqlens)
+    if cu_seqlens is None:
+        segments = Segments.from_batch(batch, u.size(0), num_graphs)
+    elif batch is not None:
+        raise OptionError("either batch or cu_seqlens", "both", "leave one of them out")
+    else:
+        segments = Segments.from_offsets(cu_seqlens, u.size(0))
+        if num_graphs not in (None, segments.num_graphs):
+            got = f"num_graphs={num_graphs} and cu_seqlens of {segments.num_graphs} graphs"
+            raise OptionError("num_graphs equal to the number of graphs in cu_seqlens", got, "leave num_graphs out")
     if u.dim() == 3:
         return attend(u, v, z, segments, eps=eps, backend=backend)
     return attend(u[:, None], v[:, None], z[:, None], segments, eps=eps, backend=backend).squeeze(1)
-
-
-def _segments_of(num_nodes: int, batch: Tensor | None, num_graphs: int | None, cu_seqlens: Tensor | None) -> Segments:
-    if cu_seqlens is None:
-        return Segments.from_batch(batch, num_nodes, num_graphs)
-    if batch is not None:
-        raise OptionError("either batch or cu_seqlens", "both", "leave one of them out")
-    segments = Segments.from_offsets(cu_seqlens, num_nodes)
-    if num_graphs not in (None, segments.num_graphs):
-        got = f"num_graphs={num_graphs} and cu_seqlens of {segments.num_graphs} graphs"
-        raise OptionError("num_graphs equal to the number of graphs in cu_seqlens", got, "leave num_graphs out")
-    return segments
 
 
 def attend(
@@ -183,7 +177,8 @@ def attend_projected(
     projection; the caller then projects and calls :func:`attend`."""
     if backend not in ("auto", "triton") or x.size(1) == 0:
         return None
-    why_not = _why_not_fused(x, weight, bias, segments, rank, normalize, qk_norm, gate is not None)
+    between = "qk_norm" if qk_norm else "" if gate is None else "gate"
+    why_not = _why_not_fused(x, weight, bias, segments, rank, normalize, between)
     if why_not is not None and x.device.type == "cuda":
         _say_once(f"projection by PyTorch, before the attention: {why_not}")
     if why_not is not None or (backend == "auto" and not runs_on_gpu(x)):
@@ -232,7 +227,15 @@ def _why_not_kernels(
 ) -> str | None:
     if normalize not in KERNEL_NORMALIZATIONS:
         return f"normalize={normalize!r} is computed by PyTorch"
-    return _why_not_rank(rank, dtype, tensors[0].device, largest) or why_not_triton(*tensors)
+    if rank > LARGEST_EXACT_RANK:
+        scarce = shared_memory(tensors[0].device) < MIN_EXACT_MEMORY
+        if rank > (limit := min(largest, LARGEST_RANK) if scarce else largest):
+            return f"rank {rank}, but the kernels support at most {limit}"
+        # Exact products store each factor as two numbers. A compiler does not trace the check of the switch.
+        limit = LARGEST_EXACT_RANK if scarce else LARGEST_RANK
+        if dtype == torch.float32 and rank > limit and (torch.compiler.is_compiling() or not allows_tf32()):
+            return f"rank {rank} in float32 without TF32, but on this GPU the kernels support at most {limit}"
+    return why_not_triton(*tensors)
 
 
 def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None) -> str | None:
@@ -244,17 +247,11 @@ def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normaliz
 
 
 def _why_not_fused(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    segments: Segments,
-    rank: int,
-    normalize: str | None,
-    qk_norm: bool,
-    gate: bool,
+    x: Tensor, weight: Tensor, bias: Tensor | None, segments: Segments, rank: int, normalize: str | None, between: str
 ) -> str | None:
-    if qk_norm or gate:
-        return f"{'qk_norm' if qk_norm else 'gate'}=True is computed between projection and attention"
+    """``between`` is the name of an option that needs the projections before the attention, if there is one."""
+    if between:
+        return f"{between}=True is computed between projection and attention"
     if bias is None:
         return "the projection has no bias"
     large = _is_large(segments)
@@ -266,26 +263,13 @@ def _why_not_fused(
     return None
 
 
-def _why_not_rank(rank: int, dtype: torch.dtype, device: torch.device, largest: int) -> str | None:
-    if rank <= LARGEST_EXACT_RANK:
-        return None
-    scarce = shared_memory(device) < MIN_EXACT_MEMORY
-    if rank > (limit := min(largest, LARGEST_RANK) if scarce else largest):
-        return f"rank {rank}, but the kernels support at most {limit}"
-    # Exact products store each factor as two numbers. A compiler does not trace the check of the switch.
-    limit = LARGEST_EXACT_RANK if scarce else LARGEST_RANK
-    if dtype == torch.float32 and rank > limit and (torch.compiler.is_compiling() or not allows_tf32()):
-        return f"rank {rank} in float32 without TF32, but on this GPU the kernels support at most {limit}"
-    return None
-
-
 def _product_dtype(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(x.device.type) if autocast_is_on(x.device.type) else x.dtype
 
 
 def _is_large(segments: Segments) -> bool:
     """Whether there is one graph of many nodes, for the kernels of large graphs (never while compiling)."""
-    if torch.compiler.is_compiling() or not segments.is_single:
+    if torch.compiler.is_compiling() or segments.counts is not None:
         return False
     return segments.num_nodes >= MIN_STREAMED_NODES
 

@@ -74,6 +74,16 @@ def _dot(a, b, PRECISION: tl.constexpr):
 
 
 @triton.jit
+def _block_of_rows(
+    x, rows, inside, d0, D: tl.constexpr, BD: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr
+):
+    """Columns ``d0 … d0 + BD - 1`` of dense rows of D columns as a factor of a product, zero outside."""
+    d = d0 + tl.arange(0, BD)
+    mask = inside[:, None] if D % BD == 0 else inside[:, None] & (d < D)[None, :]
+    return _rounded(tl.load(x + rows[:, None] * D + d[None, :], mask=mask, other=0.0).to(COMPUTE), PRECISION)
+
+
+@triton.jit
 def _relu(value):
     return tl.maximum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)
 
@@ -264,15 +274,14 @@ def gradient_tiles(
             z_tile = _load(z + h * head_z, rows, inside, stride_z, KZ, BZ)
         g_v = _dot(z_tile.to(tl.float32), tl.trans(t), PRECISION) + alpha * u_sum[None, :]
         g_z = _dot(v_tile.to(tl.float32), t, PRECISION)
-        if x is not None:
-            g_v = tl.where(v_tile > 0, g_v, 0.0)
-            g_z = tl.where(z_tile > 0, g_z, 0.0)
-            b_v += tl.sum(g_v, 0)
-            b_z += tl.sum(g_z, 0)
         if x is None:
             _store(dv + h * head_du, rows, inside, stride_du, K, g_v, BK)
             _store(dz + h * head_dz, rows, inside, stride_dz, KZ, g_z, BZ)
         else:
+            g_v = tl.where(v_tile > 0, g_v, 0.0)
+            g_z = tl.where(z_tile > 0, g_z, 0.0)
+            b_v += tl.sum(g_v, 0)
+            b_z += tl.sum(g_z, 0)
             _store(du + h * head_du + K, rows, inside, stride_du, K, g_v, BK)
             _store(du + h * head_du + 2 * K, rows, inside, stride_du, K, g_z, BZ)
             m_tile = _load(out + h * head_grad + K, rows, inside, stride_out, K, BZ)

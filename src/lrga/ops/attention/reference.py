@@ -18,6 +18,8 @@ Options beyond the paper are transformations around the operator, so every backe
 Letters: N nodes, G graphs, H heads, K rank, Z columns of z, C rows of a chunk, M chunks.
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -101,7 +103,7 @@ def attention_factors(
     dtype = u.dtype
     u, v = _accumulable(u), _accumulable(v)
     if normalize == "row":
-        u = segments.unpack(guarded_inverse(_row_sums(u, v, segments), eps)) * u
+        u = segments.unpack(guarded_inverse(row_sums_of_chunks(segments.pack(u), segments.pack(v), segments), eps)) * u
     elif normalize is not None:
         eta = eta_of_graphs(segments.pack(u), segments.pack(v), segments)
         u = segments.to_nodes(inverse(eta, eps, dtype)).unsqueeze(-1) * u
@@ -110,7 +112,8 @@ def attention_factors(
         attended = segmented_attention(u, v, _accumulable(z), segments, normalize=None)
         u = (attended.square().mean(-1, keepdim=True) + eps).rsqrt() * u
     if gate is not None:
-        _, share = gate_shares(segments.unpack(_row_sums(u, v, segments)), gate, eps, dtype)
+        row_sums = segments.unpack(row_sums_of_chunks(segments.pack(u), segments.pack(v), segments))
+        _, share = gate_shares(row_sums, gate, eps, dtype)
         u = share * u
     return u, v
 
@@ -159,21 +162,14 @@ def gate_shares(row_sums: Tensor, gate: Tensor, eps: float, dtype: torch.dtype) 
 
 
 def scale_of_rows(
-    u: Tensor,
-    context: Tensor,
-    u_sum: Tensor,
-    v_sum: Tensor,
-    nodes: int,
-    *,
-    normalize: str | None,
-    eps: float,
-    dtype: torch.dtype,
+    u: Tensor, sums: Sequence[Tensor], nodes: int, *, normalize: str | None, eps: float, dtype: torch.dtype
 ) -> Tensor:
     """The factor of the normalisation for rows of ``u @ context``, for one head of one graph with ``nodes`` nodes.
 
-    For partitioned nodes: the sums are over all nodes, u may be of some. ``u: [n, K]``, context (VᵀZ) ``[K, Z]``,
-    the sums of U and V ``[K]``; the result is ``[n, 1]``.
+    For partitioned nodes: the sums are over all nodes, u may be of some. ``u: [n, K]``; the sums are context (VᵀZ)
+    ``[K, Z]``, and those of U and V ``[K]``; the result is ``[n, 1]``.
     """
+    context, u_sum, v_sum = sums
     if normalize is None:
         return u.new_ones(u.size(0), 1)
     if normalize == "row":
@@ -194,10 +190,6 @@ def row_sums_of_chunks(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
     """Row sums of U Vᵀ, ``[H, M, C, 1]``, from chunks ``[H, M, C, K]``."""
     v_sum = segments.to_chunks(segments.total(v.sum(-2)))  # [H, M, K]
     return u @ v_sum.unsqueeze(-1)
-
-
-def _row_sums(u: Tensor, v: Tensor, segments: Segments) -> Tensor:
-    return row_sums_of_chunks(segments.pack(u), segments.pack(v), segments)
 
 
 def inverse(divisor: Tensor, eps: float, dtype: torch.dtype) -> Tensor:

@@ -65,11 +65,8 @@ class Segments(Cacheable):
         """
         if batch is None:
             if num_graphs not in (None, 1):
-                raise BatchError(
-                    f"a batch vector with num_graphs={num_graphs}",
-                    "batch=None, which is one graph",
-                    "pass data.batch",
-                )
+                got = "batch=None, which is one graph"
+                raise BatchError(f"a batch vector with num_graphs={num_graphs}", got, "pass data.batch")
             return Segments(num_nodes, 1)
         if (known := _known_segments(batch, num_nodes, num_graphs)) is not None:
             return known
@@ -164,11 +161,6 @@ class Segments(Cacheable):
         return slot, graph_of_chunk.clamp(max=max(self.num_graphs - 1, 0))
 
     _kept_chunks = cached(_find_chunks)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether all nodes form one graph, so that no chunks are needed."""
-        return self.counts is None
 
     @cached
     def tiles(self) -> "Tiles":

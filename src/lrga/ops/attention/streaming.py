@@ -15,7 +15,6 @@ hundred megabytes for any N. Without atomics, results do not vary between runs.
 Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of a product, B columns of a map.
 """
 
-import functools
 from typing import Any, NamedTuple
 
 import torch
@@ -38,7 +37,6 @@ REDUCE_RESIDENT: dict[str, Any] = {"BM": 64, "num_warps": 4, "STAGES": 3}
 REDUCE_MAPS: dict[str, Any] = {"BM": 32, "STAGES": 3, "num_warps": 4}
 APPLY: dict[str, Any] = {"BM": 64, "num_warps": 4, "STAGES": 2}
 APPLY_STORED: dict[str, Any] = {"BM": 32, "num_warps": 4, "STAGES": 1}
-REDUCE_GRADIENT: dict[str, Any] = {"BM": 32, "STAGES": 3, "num_warps": 4}
 GRADIENT: dict[str, Any] = {"BM": 64, "STAGES": 3, "num_warps": 4}
 SMALLER_REDUCE = {"BM": 64, "num_warps": 4, "num_stages": 2}  # if a program has less shared memory than
 MIN_REDUCE_MEMORY = 196_608  # bytes
@@ -55,11 +53,7 @@ def streaming_attention(
 
 @operator(
     "lrga::streaming_forward",
-    lambda x, _weight, _bias, heads, rank, _eps, dtype: (
-        x.new_empty(x.size(0), heads * 2 * rank, dtype=dtype),
-        x.new_empty(heads, block(rank) ** 2 + 2 * block(rank), dtype=torch.float32),
-        x.new_empty(*_shape_of_stored(x, heads, rank, dtype), dtype=dtype),
-    ),
+    lambda x, _weight, _bias, heads, rank, _eps, dtype: _empty_results(x, heads, rank, dtype),
 )
 def streaming_forward(
     x: Tensor, weight: Tensor, bias: Tensor, heads: int, rank: int, eps: float, dtype: torch.dtype
@@ -67,36 +61,33 @@ def streaming_forward(
     """Returns the result, S, Σu and Σv of every head, ``[H, B² + 2B]``, and the products to store, ``[N, 4 * H * C]``,
     without rows if they are computed again."""
     n, columns = x.size(0), block(rank)
-    maps = x.new_empty(*_shape_of_stored(x, heads, rank, dtype), dtype=dtype)
-    if len(maps):  # first, so that a GPU waits as little as possible
-        _project(x, _across(weight, bias.contiguous(), heads, rank, dtype), maps)
-    out = x.new_empty(n, heads * 2 * rank, dtype=dtype)
+    out, totals, maps = _empty_results(x, heads, rank, dtype)
     if n == 0:
-        return out, x.new_zeros(heads, columns * columns + 2 * columns, dtype=torch.float32), maps
+        return out, totals.zero_(), maps
     bias, shape = bias.contiguous(), _shape(heads, rank, dtype)
     if stored := len(maps) > 0:
-        parts = _parts(x, heads, "reduce_maps", columns * (columns + 2))
+        _project(x, _across(weight, bias, heads, rank, dtype), maps)
+        parts = _parts(x, heads, "reduce_maps", totals.size(1))
         launch(
             kernels.reduce_maps, (parts.size(1), heads),
-            maps, bias, parts, n, STRIDE=maps.size(1), C=_padded(rank), COMPUTE=compute_type(dtype), **shape,
+            maps, bias, parts, n, STRIDE=maps.size(1), COMPUTE=compute_type(dtype), **shape,
             **_fitting(REDUCE_MAPS, rank),
         )  # fmt: skip
     else:
         options = _reduce_options(x, rank, dtype)
-        parts = _parts(
-            x, heads, "reduce_resident" if options["BD"] >= x.size(1) else "reduce_rows", columns * (columns + 2)
-        )
+        kernel = "reduce_resident" if options["BD"] >= x.size(1) else "reduce_rows"
+        parts = _parts(x, heads, kernel, totals.size(1))
         wide, wide_bias = _fill(weight, bias, heads, rank, columns, dtype, by_head=True)
         launch(
             kernels.reduce_rows, (parts.size(1), heads),
-            x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), COMPUTE=compute_type(dtype),
-            **shape, **options,
+            x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), H=heads, K=rank, B=columns,
+            COMPUTE=compute_type(dtype), PRECISION=dot_precision(dtype), **options,
         )  # fmt: skip
-    totals = parts.sum(1)
+    torch.sum(parts, 1, out=totals)
     half = dtype == torch.float16  # cannot represent S / η
     launch(
         kernels.apply_rows, (_programs(x.device, "apply_rows", heads), heads),
-        out, maps if stored else None, bias, totals, n, eps, STRIDE=maps.size(1), C=_padded(rank), HALF=half,
+        out, maps if stored else None, bias, totals, n, eps, STRIDE=maps.size(1), HALF=half,
         COMPUTE=compute_type(torch.float32 if half else dtype), **shape,
         **_fitting(APPLY_STORED if stored else APPLY, rank),
     )  # fmt: skip
@@ -114,7 +105,7 @@ def streaming_backward(
         return dx, weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
     backward = _backward_in_place if _fits(x, heads * 4 * _padded(rank), grad.dtype) else _backward_by_chunks
     x, bias, out, grad, maps = (t.contiguous() for t in (x, bias, out, grad, maps))
-    saved = _Saved(x, weight, bias, out, grad, maps, heads, rank)
+    saved = _Saved(x, _across(weight, bias, heads, rank, grad.dtype), bias, out, grad, maps, heads, rank)
     dw, bias_parts = backward(dx, saved, totals.contiguous(), eps)
     dw = dw.view(4, heads, -1, x.size(1))[:, :, :rank].transpose(0, 1).reshape(weight.shape)
     db = bias_parts.sum(1).view(heads, 4, -1)[:, :, :rank].reshape(bias.shape)
@@ -125,7 +116,7 @@ class _Saved(NamedTuple):
     """Shared state and kernels of the backward passes."""
 
     x: Tensor
-    weight: Tensor
+    across: Tensor
     bias: Tensor
     out: Tensor
     grad: Tensor
@@ -138,17 +129,13 @@ class _Saved(NamedTuple):
         """The dtype of the products."""
         return self.grad.dtype
 
-    def across(self) -> Tensor:
-        """See :func:`_across`."""
-        return _across(self.weight, self.bias, self.heads, self.rank, self.dtype)
-
     def reduce_gradient(self, maps: Tensor, first: int, last: int, parts: Tensor, *, add: bool) -> None:
         """Uᵀ dA of some rows with the products ``maps``."""
         launch(
             kernels.reduce_gradient_maps, (parts.size(1), self.heads),
             maps, self.bias, self.grad[first:last], parts, last - first, int(add),
-            STRIDE=maps.stride(0), COMPUTE=compute_type(self.dtype), **self._shape(),
-            **_fitting(REDUCE_GRADIENT, self.rank),
+            STRIDE=maps.stride(0), COMPUTE=compute_type(self.dtype), **_shape(self.heads, self.rank, self.dtype),
+            **_fitting(REDUCE_MAPS, self.rank),
         )  # fmt: skip
 
     def factors(self, totals: Tensor, t_totals: Tensor, eps: float) -> tuple[Tensor, Tensor]:
@@ -172,11 +159,9 @@ class _Saved(NamedTuple):
         launch(
             kernels.gradient_maps, (4 * bias_parts.size(1), self.heads),
             maps, self.bias, self.out[first:last], self.grad[first:last], *factors, target, bias_parts, last - first,
-            int(add), STRIDE=maps.stride(0), TARGET=target.stride(0), **self._shape(), **_fitting(GRADIENT, self.rank),
+            int(add), STRIDE=maps.stride(0), TARGET=target.stride(0), **_shape(self.heads, self.rank, self.dtype),
+            **_fitting(GRADIENT, self.rank),
         )  # fmt: skip
-
-    def _shape(self) -> dict[str, Any]:
-        return {"C": _padded(self.rank), **_shape(self.heads, self.rank, self.dtype)}
 
 
 def _backward_in_place(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) -> tuple[Tensor, Tensor]:
@@ -184,7 +169,7 @@ def _backward_in_place(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) ->
     ``[4 * H * C, D]``, and partial sums of the bias gradient."""
     n, rows, x, stored = dx.size(0), dx.view(saved.dtype), saved.x, len(saved.maps) > 0
     columns, width = block(saved.rank), saved.heads * 4 * _padded(saved.rank)
-    maps = saved.maps if stored else _project(x, saved.across()[:, : width // 4 * 3], rows[:, : width // 4 * 3])
+    maps = saved.maps if stored else _project(x, saved.across[:, : width // 4 * 3], rows[:, : width // 4 * 3])
     parts = _parts(x, saved.heads, "reduce_gradient_maps", columns**2)
     saved.reduce_gradient(maps, 0, n, parts, add=False)
     factors = saved.factors(totals, parts.sum(1), eps)
@@ -203,7 +188,7 @@ def _backward_in_place(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) ->
     dw = _sum_mm(None, buffer.t(), x[begin:].to(saved.dtype))
     for first, last in whole if x.dtype == saved.dtype else chunks:
         dw = _sum_mm(dw, gradients[first:last].t(), x[first:last].to(saved.dtype))
-    back = saved.across().contiguous().t()
+    back = saved.across.contiguous().t()
     for first, last in reversed(chunks):
         _mm(gradients[first:last], back, dx[first:last])
     _mm(buffer, back, dx[begin:])
@@ -214,8 +199,7 @@ def _backward_by_chunks(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) -
     """The same, with products and gradients of a chunk of rows in a buffer."""
     x, heads, rank, dtype = saved.x, saved.heads, saved.rank, saved.dtype
     n, narrowed = x.size(0), 0 if x.dtype == dtype else x.size(1)
-    across = saved.across()
-    back, width = across.contiguous().t(), across.size(1)
+    across, back, width = saved.across, saved.across.contiguous().t(), saved.across.size(1)
     step = rows_of_chunk(n, (width // 4 * 7 + narrowed) * dtype.itemsize, BUFFER_BYTES)
     chunks = [(first, min(first + step, n)) for first in range(0, n, step)]
     products = x.new_empty(min(step, n), width // 4 * 3, dtype=dtype)
@@ -256,11 +240,12 @@ def _backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
 streaming_forward.register_autograd(_backward, setup_context=_keep)
 
 
-def _shape_of_stored(x: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tuple[int, int]:
-    """Shape of the products that are stored; without rows if they are computed again."""
-    width = heads * 4 * _padded(rank)
-    stored = _fits(x, width, dtype) and x.size(0) * width * dtype.itemsize <= STORED_BYTES
-    return x.size(0) if stored else 0, width
+def _empty_results(x: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """The results of :func:`streaming_forward`, not filled in."""
+    n, columns, width = x.size(0), block(rank), heads * 4 * _padded(rank)
+    stored = _fits(x, width, dtype) and n * width * dtype.itemsize <= STORED_BYTES
+    totals = x.new_empty(heads, columns * (columns + 2), dtype=torch.float32)
+    return x.new_empty(n, heads * 2 * rank, dtype=dtype), totals, x.new_empty(n if stored else 0, width, dtype=dtype)
 
 
 def _fits(x: Tensor, width: int, dtype: torch.dtype) -> bool:
@@ -304,7 +289,9 @@ def _parts(x: Tensor, heads: int, kernel: str, width: int) -> Tensor:
 
 def _programs(device: torch.device, kernel: str, heads: int) -> int:
     """Programs per head: all heads together fill the GPU."""
-    return -(-_processors(device) * PER_PROCESSOR[kernel] // heads) if device.type == "cuda" else PROGRAMS
+    if device.type != "cuda":
+        return PROGRAMS
+    return -(-torch.cuda.get_device_properties(device).multi_processor_count * PER_PROCESSOR[kernel] // heads)
 
 
 def rows_of_chunk(n: int, row_bytes: int, most_bytes: int) -> int:
@@ -337,7 +324,7 @@ def _padded(rank: int) -> int:
 
 
 def _shape(heads: int, rank: int, dtype: torch.dtype) -> dict[str, Any]:
-    return {"H": heads, "K": rank, "B": block(rank), "PRECISION": dot_precision(dtype)}
+    return {"H": heads, "K": rank, "C": _padded(rank), "B": block(rank), "PRECISION": dot_precision(dtype)}
 
 
 def _mm(a: Tensor, b: Tensor, out: Tensor) -> None:
@@ -356,8 +343,3 @@ def _sum_mm(total: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
         return torch.mm(a, b) if total is None else total.addmm_(a, b)
     product = torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else torch.mm(a.float(), b.float())
     return product if total is None else total.add_(product)
-
-
-@functools.cache
-def _processors(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count

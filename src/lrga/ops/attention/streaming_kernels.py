@@ -15,7 +15,7 @@ Letters: R rows, D channels, H heads, K rank, C columns of a product, B columns 
 import triton
 import triton.language as tl
 
-from lrga.ops.attention.batched_kernels import _dot, _inverse_eta, _load, _relu, _rounded, _store
+from lrga.ops.attention.batched_kernels import _block_of_rows, _dot, _inverse_eta, _load, _relu, _rounded, _store
 
 
 @triton.jit
@@ -44,13 +44,6 @@ def _rows_of_tile(tile, num_rows, BM: tl.constexpr):
     """First row of a tile, its row offsets in 32 bits (fewer registers), and the mask of existing rows."""
     rows = tl.arange(0, BM)
     return tile * tl.full((), BM, tl.int64), rows, rows < num_rows - tile * BM
-
-
-@triton.jit
-def _block_of_x(x, rows, inside, d0, D: tl.constexpr, BD: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr):
-    d = d0 + tl.arange(0, BD)
-    mask = inside[:, None] if D % BD == 0 else inside[:, None] & (d < D)[None, :]
-    return _rounded(tl.load(x + rows[:, None] * D + d[None, :], mask=mask, other=0.0).to(COMPUTE), PRECISION)
 
 
 @triton.jit
@@ -94,7 +87,7 @@ def reduce_rows(
         u, v = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
         z, m4 = tl.zeros((BM, B), tl.float32), tl.zeros((BM, B), tl.float32)
         for d0 in range(0, D, BD):
-            block = _block_of_x(x + first * D, rows, inside, d0, D, BD, COMPUTE, PRECISION)
+            block = _block_of_rows(x + first * D, rows, inside, d0, D, BD, COMPUTE, PRECISION)
             if BD < D:
                 wu = _block_of_weight(weight, d0, D, B, BD, COMPUTE)
                 wv = _block_of_weight(weight + B * D, d0, D, B, BD, COMPUTE)
@@ -119,16 +112,6 @@ def reduce_rows(
     tl.store(part + k[:, None] * B + k[None, :], s)
     tl.store(part + B * B + k, u_sum)
     tl.store(part + B * B + B + k, v_sum)
-
-
-@triton.jit
-def _put_square(parts, value, add, B: tl.constexpr):
-    """Stores a B × B matrix of this program and head in ``parts`` ``[H, P, B²]``; with ``add`` it is added."""
-    k = tl.arange(0, B)
-    at = parts + (tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)) * (B * B) + k[:, None] * B + k[None, :]
-    if add != 0:
-        value += tl.load(at)
-    tl.store(at, value)
 
 
 @triton.jit
@@ -218,7 +201,11 @@ def reduce_gradient_maps(
         u = _load_map(maps + h * C, bias + h * 4 * K, first, rows, inside, STRIDE, K, C, B)
         da = _load(grad + first * (H * 2 * K) + h * 2 * K, rows, inside, H * 2 * K, K, B)
         t += _dot(tl.trans(u.to(COMPUTE)), da.to(COMPUTE), PRECISION)
-    _put_square(parts, t, add, B)
+    k = tl.arange(0, B)
+    at = parts + (tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)) * (B * B) + k[:, None] * B + k[None, :]
+    if add != 0:
+        t += tl.load(at)
+    tl.store(at, t)
 
 
 @triton.jit

@@ -47,9 +47,11 @@ def attention_sum(
             got = f"x {list(x.shape)} and {name} {list(scores.shape)}"
             raise ShapeError(f"x of shape [N, H, D] and {name} of shape [N, H]", got, "give every node H scores")
     if isinstance(edges, EdgeLayout) and dropout == 0 and runs_on_gpu(x, by_source, by_target):
-        from lrga.ops.gat import gpu
+        from lrga.ops.gat.gpu import attend_op
+        from lrga.ops.neighbors.gpu import graph_of, may_be_long
 
-        return gpu.attention_sum(x, by_source, by_target, edges, negative_slope)
+        graph, split = graph_of(edges, x, by_source, by_target), may_be_long(edges.num_edges, edges.longest)
+        return attend_op(x, by_source, by_target, graph, negative_slope, split)[0]
     return attention_sum_reference(x, by_source, by_target, edges, negative_slope=negative_slope, dropout=dropout)
 
 

@@ -16,18 +16,11 @@ from lrga.ops._triton import launch
 from lrga.ops.gat import kernels
 from lrga.ops.gat.definition import score_dtype
 from lrga.ops.linear import launch_column_sum
-from lrga.ops.neighbors.edges import EdgeLayout
-from lrga.ops.neighbors.gpu import graph_of, launch_sum, may_be_long
+from lrga.ops.neighbors.gpu import launch_sum
 
 MAX_WIDTH = 256  # maximum numbers in a row (heads and channels padded to powers of two) for one group of heads
 NUMBERS = 32  # numbers of a tile per thread
 MAX_PARTS = 512
-
-
-def attention_sum(x: Tensor, by_source: Tensor, by_target: Tensor, layout: EdgeLayout, negative_slope: float) -> Tensor:
-    """:func:`lrga.ops.gat.definition.attention_sum` by Triton's kernels, without dropout."""
-    graph, split = graph_of(layout, x, by_source, by_target), may_be_long(layout.num_edges, layout.longest)
-    return attend_op(x, by_source, by_target, graph, negative_slope, split)[0]
 
 
 def _sizes(heads: int, depth: int) -> dict[str, int]:

@@ -17,7 +17,17 @@ the columns are split into two blocks of such sizes (80 = 64 + 16) if one would 
 weight and iterates over tiles of edges.
 
 Letters: N nodes, E edges, D channels, I channels in, O channels out, P programs that share the nodes (or edges) in
-consecutive runs.
+consecutive runs. The arguments have these shapes:
+
+- ``[E, D]``: ``e_hat``, ``edge_attr``, ``out``, their gradients (``grad_attr`` is the residual's share), and
+  ``product``, which is C e + bias
+- ``[E]``: ``source``, ``target``, ``scale`` (may be ``None``), ``out_order``, and ``out_target``, targets by source
+- ``[N, D]``: ``gated`` b, ``from_source`` d, ``from_target`` t (with row strides), ``mean``, ``denominator``, their
+  gradients, and ``grad_total``, the gradient of Σ σ b
+- ``[N + 1]``: ``in_ptr``, ``out_ptr``; ``[D]``: parameters and running statistics of the normalisation
+- ``statistics`` ``[3, D]``: mean, 1 / √(variance + eps), and 1 / rows (0: the statistics are constants)
+- of the programs: ``counts`` ``[P]``, and ``partials`` ``[2, P, D]``, the mean of their rows and the squared distances
+  from it
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -25,7 +35,7 @@ consecutive runs.
 import triton
 import triton.language as tl
 
-from lrga.ops.attention.batched_kernels import _rounded
+from lrga.ops.attention.batched_kernels import _block_of_rows, _rounded
 
 EPS = tl.constexpr(1e-6)
 # exp2(-x log2 e) and a reciprocal, one instruction each; Triton's version also handles numbers that gates cannot have.
@@ -45,6 +55,14 @@ def _gate(x, FAST: tl.constexpr):
 
 
 @triton.jit
+def _nodes_of(program, ptr, num_nodes, nodes_each):
+    """The nodes ``first … last - 1`` of a program, and their edges ``begin … stop - 1``."""
+    first = program * nodes_each
+    last = tl.minimum(first + nodes_each, num_nodes)
+    return first, last, tl.load(ptr + tl.minimum(first, num_nodes)), tl.load(ptr + tl.maximum(last, 0))
+
+
+@triton.jit
 def _zero_padding(pointer, first, num_edges, c, c_ok, D: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_D: tl.constexpr):
     """Writes zeros to the rows ``first … num_edges - 1``; the programs share the work."""
     slot = tl.arange(0, BLOCK_E)
@@ -56,30 +74,12 @@ def _zero_padding(pointer, first, num_edges, c, c_ok, D: tl.constexpr, BLOCK_E: 
 
 @triton.jit
 def forward_by_target(
-    product,  # C e + bias [E, D], with JOIN; else unused
-    gated,  # b [N, D]
-    from_source,  # d [N, D]
-    from_target,  # t [N, D]
-    scale,  # [E] or unused
-    source,  # [E]
-    in_ptr,  # [N + 1]
-    e_hat,  # [E, D], written here with JOIN
-    mean,  # out [N, D]
-    denominator,  # out [N, D]
-    counts,  # out [P]
-    partials,  # out [2, P, D]: mean of the rows of a program, and their squared distances from it
-    num_nodes,
-    nodes_each,
-    gated_stride,  # row stride
-    source_stride,
-    target_stride,
-    D: tl.constexpr,
-    JOIN: tl.constexpr,  # the product is from the library, the node rows are added here
-    STATISTICS: tl.constexpr,
-    FAST: tl.constexpr,
-    BLOCK_E: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
+    product, gated, from_source, from_target, scale, source, in_ptr, e_hat, mean, denominator, counts, partials,
+    num_nodes, nodes_each, gated_stride, source_stride, target_stride, D: tl.constexpr, JOIN: tl.constexpr,
+    STATISTICS: tl.constexpr, FAST: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """The means, their denominators, and with ``STATISTICS`` those of the programs. With ``JOIN`` the product is the
+    library's, and ê is written here, with the node rows added; otherwise it is read."""
     program = tl.num_programs(1) - 1 - tl.program_id(1).to(tl.int64)  # the last nodes first
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
@@ -88,10 +88,7 @@ def forward_by_target(
     origin = tl.zeros([BLOCK_D], tl.float32)
     away = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
     square = tl.zeros([BLOCK_E, BLOCK_D], tl.float32)
-    first = program * nodes_each
-    last = tl.minimum(first + nodes_each, num_nodes)
-    begin = tl.load(in_ptr + tl.minimum(first, num_nodes))
-    stop = tl.load(in_ptr + tl.maximum(last, 0))
+    first, last, begin, stop = _nodes_of(program, in_ptr, num_nodes, nodes_each)
     values = product if JOIN else e_hat
     next_j = tl.load(source + begin + slot, mask=begin + slot < stop, other=0).to(tl.int32)
     next_x = tl.load(values + begin * D + local, mask=(begin + slot < stop)[:, None] & c_ok[None, :], other=0.0)
@@ -154,33 +151,12 @@ def forward_by_target(
 
 @triton.jit
 def backward_by_target(
-    grad_mean,  # [N, D]
-    grad_out,  # [E, D] or unused
-    e_hat,  # [E, D]
-    gated,  # b [N, D]
-    mean,  # [N, D]
-    denominator,  # [N, D]
-    scale,  # [E] or unused
-    statistics,  # [3, D]
-    sums,  # [2, D]
-    norm_weight,  # [D]
-    norm_bias,  # [D]
-    source,  # [E]
-    in_ptr,  # [N + 1]
-    grad_e_hat,  # out [E, D]
-    grad_total,  # out [N, D]: gradient of Σ σ b
-    grad_target,  # out [N, D]
-    grad_attr,  # out [E, D] or unused: the residual's share, the gradient of the output
-    num_nodes,
-    num_edges,
-    nodes_each,
-    gated_stride,
-    D: tl.constexpr,
-    RESIDUAL: tl.constexpr,
-    FAST: tl.constexpr,
-    BLOCK_E: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
+    grad_mean, grad_out, e_hat, gated, mean, denominator, scale, statistics, sums, norm_weight, norm_bias, source,
+    in_ptr, grad_e_hat, grad_total, grad_target, grad_attr, num_nodes, num_edges, nodes_each, gated_stride,
+    D: tl.constexpr, RESIDUAL: tl.constexpr, FAST: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """The gradients of ê, of Σ σ b and of t; ``grad_out`` may be ``None``, with ``RESIDUAL`` it is copied to
+    ``grad_attr``. ``sums`` ``[2, D]`` are the results of :func:`norm_backward_sums`, added up."""
     program = tl.num_programs(1) - 1 - tl.program_id(1).to(tl.int64)  # the last nodes first
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
@@ -194,10 +170,7 @@ def backward_by_target(
         weight = tl.load(norm_weight + c, mask=c_ok, other=0.0).to(tl.float32)
         bias = tl.load(norm_bias + c, mask=c_ok, other=0.0).to(tl.float32)
     local = slot[:, None] * D + c[None, :]
-    first = program * nodes_each
-    last = tl.minimum(first + nodes_each, num_nodes)
-    end = tl.load(in_ptr + tl.minimum(first, num_nodes))
-    stop = tl.load(in_ptr + tl.maximum(last, 0))
+    first, last, end, stop = _nodes_of(program, in_ptr, num_nodes, nodes_each)
     next_j = tl.load(source + end + slot, mask=end + slot < stop, other=0).to(tl.int32)
     in_front = (end + slot < stop)[:, None] & c_ok[None, :]
     next_x = tl.load(e_hat + end * D + local, mask=in_front, other=0.0)
@@ -256,29 +229,15 @@ def backward_by_target(
 
 @triton.jit
 def backward_by_source(
-    grad_e_hat,  # [E, D]
-    e_hat,  # [E, D]
-    grad_total,  # [N, D]
-    out_target,  # [E]: targets of the edges, sorted by source
-    out_order,  # [E]
-    out_ptr,  # [N + 1]
-    grad_gated,  # out [N, D]
-    grad_source,  # out [N, D]
-    num_nodes,
-    nodes_each,
-    D: tl.constexpr,
-    FAST: tl.constexpr,
-    BLOCK_E: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
+    grad_e_hat, e_hat, grad_total, out_target, out_order, out_ptr, grad_gated, grad_source, num_nodes, nodes_each,
+    D: tl.constexpr, FAST: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """The gradients of b and d."""
     program = tl.program_id(1).to(tl.int64)
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
     slot = tl.arange(0, BLOCK_E)
-    first = program * nodes_each
-    last = tl.minimum(first + nodes_each, num_nodes)
-    end = tl.load(out_ptr + tl.minimum(first, num_nodes))
-    stop = tl.load(out_ptr + tl.maximum(last, 0))
+    first, last, end, stop = _nodes_of(program, out_ptr, num_nodes, nodes_each)
     next_rows = tl.load(out_order + end + slot, mask=end + slot < stop, other=0)
     next_i = tl.load(out_target + end + slot, mask=end + slot < stop, other=0).to(tl.int32)
     for node in range(first, last):
@@ -305,22 +264,11 @@ def backward_by_source(
 
 @triton.jit
 def finish_statistics(
-    counts,  # [P]
-    partials,  # [2, P, D]
-    running_mean,  # [D]
-    running_var,  # [D]
-    momentum,  # scalar tensor, or unused
-    statistics,  # out [3, D]: mean, 1 / √(variance + eps), and 1 / rows (0: the statistics are constants)
-    new_running,  # out [2, D]
-    num_partials,
-    momentum_value,
-    eps,
-    D: tl.constexpr,
-    TRAINING: tl.constexpr,
-    BLOCK_P: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
-    """Merges the statistics of the programs (Chan, Golub and LeVeque); fewer than two rows keep the running ones."""
+    counts, partials, running_mean, running_var, momentum, statistics, new_running, num_partials, momentum_value, eps,
+    D: tl.constexpr, TRAINING: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """Merges the statistics of the programs (Chan, Golub and LeVeque); fewer than two rows keep the running ones.
+    ``momentum`` is a tensor, or ``None`` and a number; ``new_running`` is ``[2, D]``."""
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
     old_mean = tl.load(running_mean + c, mask=c_ok, other=0.0).to(tl.float32)
@@ -367,21 +315,10 @@ def finish_statistics(
 
 @triton.jit
 def edge_output(
-    e_hat,  # [E, D]
-    edge_attr,  # [E, D]
-    scale,  # [E] or unused
-    statistics,  # [3, D]
-    norm_weight,  # [D]
-    norm_bias,  # [D]
-    in_ptr,  # [N + 1]
-    out,  # out [E, D]
-    num_nodes,
-    num_numbers,  # E D
-    D: tl.constexpr,
-    RESIDUAL: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """``e + ReLU(normalise(scale · ê))``, element by element, independent of rows; zero in padding."""
+    e_hat, edge_attr, scale, statistics, norm_weight, norm_bias, in_ptr, out, num_nodes, num_numbers, D: tl.constexpr,
+    RESIDUAL: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """``e + ReLU(normalise(scale · ê))``, each of the E D numbers independent of rows; zero in padding."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     at = start + tl.arange(0, BLOCK)
     # Indexed by element, not by row, so that the compiler sees contiguous reads. Which values are read
@@ -404,21 +341,11 @@ def edge_output(
 
 @triton.jit
 def norm_backward_sums(
-    grad_out,  # [E, D]
-    e_hat,  # [E, D]
-    scale,  # [E] or unused
-    statistics,  # [3, D]
-    norm_weight,  # [D]
-    norm_bias,  # [D]
-    in_ptr,  # [N + 1]
-    sums,  # out [P, 2, D]
-    num_nodes,
-    edges_each,
-    D: tl.constexpr,
-    BLOCK_E: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
-    """Σ g and Σ g x̂ over the edges, g the gradient after the ReLU's mask, x̂ the normalised value."""
+    grad_out, e_hat, scale, statistics, norm_weight, norm_bias, in_ptr, sums, num_nodes, edges_each, D: tl.constexpr,
+    BLOCK_E: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """Σ g and Σ g x̂ over the edges of a program, ``sums`` ``[P, 2, D]``; g is the gradient after the ReLU's mask, x̂ the
+    normalised value."""
     program = tl.program_id(1).to(tl.int64)
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
@@ -461,22 +388,9 @@ def _block_of_weight(
 
 
 @triton.jit
-def _block_of_edges(
-    x, slot, inside, i0: tl.constexpr, INNER: tl.constexpr, BI: tl.constexpr, COMPUTE: tl.constexpr,
-    PRECISION: tl.constexpr,
-):  # fmt: skip
-    i = i0 + tl.arange(0, BI)
-    block = tl.load(x + slot[:, None] * INNER + i[None, :], mask=inside[:, None] & (i < INNER)[None, :], other=0.0)
-    return _rounded(block.to(COMPUTE), PRECISION)
-
-
-@triton.jit
-def _part_of_bias(bias, o0: tl.constexpr, OUTER: tl.constexpr, FORWARD: tl.constexpr, BO: tl.constexpr):
+def _part_of_bias(bias, o0: tl.constexpr, OUTER: tl.constexpr, BO: tl.constexpr):
     o = o0 + tl.arange(0, BO)
-    if FORWARD:
-        return tl.load(bias + o, mask=o < OUTER, other=0.0).to(tl.float32)
-    else:
-        return tl.zeros([BO], tl.float32)
+    return tl.load(bias + o, mask=o < OUTER, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -506,35 +420,17 @@ def _store_rows(out, y, slot, inside, present, o0: tl.constexpr, OUTER: tl.const
 
 @triton.jit
 def map_edges(
-    x,  # [E, I]
-    weight,  # [O, I]
-    bias,  # [O]; used like the next four with FORWARD
-    from_source,  # d [N, O]
-    from_target,  # t [N, O]
-    source,  # [E]
-    target,  # [E]
-    added,  # [E, O], with ADDED
-    in_ptr,  # [N + 1]
-    out,  # out [E, O]: zero in padding
-    num_nodes,
-    num_edges,
-    source_stride,  # row stride
-    target_stride,
-    INNER: tl.constexpr,
-    OUTER: tl.constexpr,
-    STRIDE_I: tl.constexpr,  # row stride of the weight
-    STRIDE_O: tl.constexpr,
-    FORWARD: tl.constexpr,  # else from the last edge to the first: the last rows written are still in the cache
-    ADDED: tl.constexpr,
-    STAGES: tl.constexpr,
-    COMPUTE: tl.constexpr,
-    PRECISION: tl.constexpr,
-    BM: tl.constexpr,
-    I0: tl.constexpr,  # input columns: two blocks, the second may be empty
-    I1: tl.constexpr,
-    O0: tl.constexpr,  # columns out
-    O1: tl.constexpr,
-):
+    x, weight, bias, from_source, from_target, source, target, added, in_ptr, out, num_nodes, num_edges, source_stride,
+    target_stride, INNER: tl.constexpr, OUTER: tl.constexpr, STRIDE_I: tl.constexpr, STRIDE_O: tl.constexpr,
+    FORWARD: tl.constexpr, ADDED: tl.constexpr, STAGES: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, I0: tl.constexpr, I1: tl.constexpr, O0: tl.constexpr, O1: tl.constexpr,
+):  # fmt: skip
+    """``x`` ``[E, I]`` times the weight ``[O, I]``, with strides, into ``out`` ``[E, O]``: zero in padding.
+
+    With ``FORWARD``, bias ``[O]`` and node rows are added; otherwise edges are processed from the last to the first,
+    because the last rows written are still in the cache. With ``ADDED``, ``added`` ``[E, O]`` is added. Both widths are
+    split into two blocks, of which the second may be empty: ``I0`` and ``I1`` columns in, ``O0`` and ``O1`` out.
+    """
     w00 = _block_of_weight(weight, 0, 0, INNER, OUTER, STRIDE_I, STRIDE_O, I0, O0, COMPUTE, PRECISION)
     if O1:
         w01 = _block_of_weight(weight, 0, O0, INNER, OUTER, STRIDE_I, STRIDE_O, I0, O1, COMPUTE, PRECISION)
@@ -542,8 +438,8 @@ def map_edges(
         w10 = _block_of_weight(weight, I0, 0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O0, COMPUTE, PRECISION)
         if O1:
             w11 = _block_of_weight(weight, I0, O0, INNER, OUTER, STRIDE_I, STRIDE_O, I1, O1, COMPUTE, PRECISION)
-    b0 = _part_of_bias(bias, 0, OUTER, FORWARD, O0)
-    b1 = _part_of_bias(bias, O0, OUTER, FORWARD and O1 > 0, O1 if O1 else 16)
+    b0 = _part_of_bias(bias, 0, OUTER, O0) if FORWARD else bias
+    b1 = _part_of_bias(bias, O0, OUTER, O1) if FORWARD and O1 > 0 else bias
     # Padding rows are read like others, to avoid waiting for the number of real rows; their results are zero.
     real = tl.load(in_ptr + num_nodes)
     slot = tl.arange(0, BM)
@@ -569,9 +465,9 @@ def map_edges(
                 b1, from_source, from_target, added + first * OUTER, slot, j, i, present, source_stride,
                 target_stride, O0, OUTER, FORWARD, ADDED, BM, O1,
             )  # fmt: skip
-        x0 = _block_of_edges(x + first * INNER, slot, present, 0, INNER, I0, COMPUTE, PRECISION)
+        x0 = _block_of_rows(x + first * INNER, slot, present, 0, INNER, I0, COMPUTE, PRECISION)
         if I1:
-            x1 = _block_of_edges(x + first * INNER, slot, present, I0, INNER, I1, COMPUTE, PRECISION)
+            x1 = _block_of_rows(x + first * INNER, slot, present, I0, INNER, I1, COMPUTE, PRECISION)
         y = tl.dot(x0, w00, y, input_precision=PRECISION)
         if I1:
             y = tl.dot(x1, w10, y, input_precision=PRECISION)

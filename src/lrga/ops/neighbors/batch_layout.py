@@ -43,47 +43,27 @@ def batch_begins(table: Tensor, index: Tensor, nodes: int) -> tuple[Tensor, Tens
     return begins, shift, F.pad(begins[:, 0], (0, 1), value=nodes), (index < table.size(0) - 1).sum()
 
 
-def batch_layout(
-    begins: Tensor,
-    shift: Tensor,
-    source: Tensor,
-    target: Tensor,
-    order: Tensor,
-    in_start: Tensor,
-    out_start: Tensor,
-    *,
-    nodes: int,
-    edges: int,
-    spare_node: int,
-    spare_edge: int,
-) -> tuple[Tensor, ...]:
+def batch_layout(tensors: list[Tensor], sizes: list[int]) -> list[Tensor]:
     """Rows and edges of a batch.
 
     Args:
-        begins: ``[B + 1, 2]`` int64, nodes and edges of the batch before each graph, and of all real graphs.
-        shift: ``[B + 1, 2]`` int64, offset from the index of a node or edge in the batch to its row in the
-            set.
-        source: Sources of all edges of the set, numbered within each graph, in any integer dtype.
-        target: Targets, likewise.
-        order: The edges of each graph sorted by source, numbered within the graph.
-        in_start: Number of edges of the set that end at earlier nodes, per node.
-        out_start: Number of edges of the set that begin at earlier nodes, per node.
-        nodes: N.
-        edges: E.
-        spare_node: Row of the set that padding nodes repeat.
-        spare_edge: Row of the set that padding edges repeat.
+        tensors: ``begins`` and ``shift`` of :func:`batch_begins`, both ``[B + 1, 2]`` int64: nodes and edges of the
+            batch before each graph, and of all real graphs; and the offset from the index of a node or edge in the
+            batch to its row in the set. Then, of all edges of the set, the sources and targets, numbered within
+            each graph, and the edges of each graph sorted by source, in any integer dtype. Finally, for each node of
+            the set, the numbers of edges that end and that begin at earlier nodes.
+        sizes: N, E, and the rows of the set that padding nodes and padding edges repeat.
 
     Returns:
         Graph and row of each node, ``in_ptr`` and ``out_ptr``, ``[N + 1]`` each (the last entry is the end);
         row, source, target and ``out_order`` of each edge, ``[E]`` each; all int64. The pointers end at the last real
         edge.
     """
-    tensors, sizes = [begins, shift, source, target, order, in_start, out_start], [nodes, edges, spare_node, spare_edge]
-    return tuple(batch_layout_op(tensors, sizes) if runs_on_gpu(*tensors) else batch_layout_reference(tensors, sizes))
+    return batch_layout_op(tensors, sizes) if runs_on_gpu(*tensors) else batch_layout_reference(tensors, sizes)
 
 
 def batch_layout_reference(tensors: list[Tensor], sizes: list[int]) -> list[Tensor]:
-    """:func:`batch_layout`, in plain tensor operations; its arguments as lists."""
+    """:func:`batch_layout`, in plain tensor operations."""
     begins, shift, source, target, order, in_start, out_start = tensors
     nodes, edges, spare_node, spare_edge = sizes
     node_begin, edge_begin = (column.contiguous() for column in begins.unbind(1))

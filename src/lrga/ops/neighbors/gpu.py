@@ -40,19 +40,6 @@ def may_be_long(num_edges: int, longest: int | None) -> bool:
     return num_edges > MIN_SPLIT_EDGES if longest is None else longest > MAX_RUN
 
 
-def sum_sources(
-    x: Tensor,
-    layout: EdgeLayout,
-    weight: Tensor | None = None,
-    *,
-    dst_scale: Tensor | None = None,
-    src_scale: Tensor | None = None,
-) -> Tensor:
-    """:func:`lrga.ops.neighbors.reduce.sum_sources` by Triton's kernels."""
-    split = may_be_long(layout.num_edges, layout.longest)
-    return sum_sources_op(x, weight, dst_scale, src_scale, graph_of(layout, x), split)
-
-
 def graph_of(layout: EdgeLayout, *inputs: Tensor) -> list[Tensor]:
     """The edges as arguments of the operators: source, target, in_ptr, out_order, out_target and out_ptr.
 
@@ -63,11 +50,6 @@ def graph_of(layout: EdgeLayout, *inputs: Tensor) -> list[Tensor]:
         compiling = torch.compiler.is_compiling()  # compilers do not trace cached values
         out_target = layout.target.index_select(0, layout.out_order) if compiling else layout.out_target
     return [layout.source, layout.target, layout.in_ptr, layout.out_order, out_target, layout.out_ptr]
-
-
-def sum_edges(values: Tensor, layout: EdgeLayout) -> Tensor:
-    """:func:`lrga.ops.neighbors.reduce.sum_edges` by Triton's kernels."""
-    return sum_edges_op(values, layout.target, layout.in_ptr, may_be_long(layout.num_edges, layout.longest))
 
 
 def _sum_dtype(x: Tensor, weight: Tensor | None) -> torch.dtype:
@@ -185,17 +167,9 @@ def launch_sum(
 ) -> Tensor:
     """Rows of ``x`` ``[R, W]`` or ``[R, H, D]``, summed over the segments given by ``ptr`` ``[N + 1]``: ``[N, …]``.
 
-    Args:
-        x: Rows to sum.
-        weight: Factor of each edge, ``[E]`` or ``[E, H]``.
-        order: Index of each edge in ``weight`` (and in ``rows``), ``[E]``; ``None`` is the identity.
-        dst_scale: Factor of each sum, ``[N]``.
-        src_scale: Factor of each row of x.
-        ptr: Start of each segment.
-        columns: Row of x for each edge, ``[E]``; ``None`` is the identity.
-        rows: Segment of each edge, by index.
-        split: Whether to split long segments, see :func:`may_be_long`.
-        dtype: Dtype of the result.
+    The factors are those of :func:`lrga.ops.neighbors.reduce.sum_sources`. For each edge, ``columns`` ``[E]`` is its
+    row of x, and ``order`` ``[E]`` its index in ``weight`` and in ``rows``, its segment; ``None`` is the identity. With
+    ``split``, long segments are split, see :func:`may_be_long`.
     """
     num_rows, num_edges = ptr.size(0) - 1, rows.size(0)
     y = torch.empty(num_rows, *x.shape[1:], dtype=dtype, device=x.device)
@@ -225,11 +199,6 @@ transposed_sum_op = operator(
     lambda x, *rest: x.new_empty(rest[4].size(0) - 1, *x.shape[1:], dtype=rest[-1]),
     differentiable=False,
 )(launch_sum)
-
-
-def max_sources(x: Tensor, layout: EdgeLayout) -> Tensor:
-    """:func:`lrga.ops.neighbors.reduce.max_sources` by Triton's kernels."""
-    return max_sources_op(x, graph_of(layout, x))[0]
 
 
 def _empty_maxima(x: Tensor, graph: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -184,8 +184,11 @@ def _max_gradient_rows(x, y, share, target, ptr, grad, WIDTH: tl.constexpr, EDGE
 
 
 @triton.jit
-def _graph_of(place, begins, column: tl.constexpr, graphs, STEPS: tl.constexpr):
-    """The number of graphs that end at or before each index, which is the graph that contains it."""
+def _find(place, inside, begins, shift, graphs, column: tl.constexpr, STEPS: tl.constexpr):
+    """The numbers of real nodes and edges; for each node (``column`` 0) or edge (1) its graph, which is the number of
+    graphs that end at or before it, whether it is real, and its row in the set."""
+    real_nodes = tl.load(begins + 2 * graphs)
+    real_edges = tl.load(begins + 2 * graphs + 1)
     low = place * 0
     high = low + graphs
     for _ in range(STEPS):
@@ -195,7 +198,8 @@ def _graph_of(place, begins, column: tl.constexpr, graphs, STEPS: tl.constexpr):
         right = open & (end <= place)
         high = tl.where(open & (end > place), middle, high)
         low = tl.where(right, middle + 1, low)
-    return low
+    real = inside & (place < (real_edges if column else real_nodes))
+    return real_nodes, real_edges, low, real, place + tl.load(shift + 2 * low + column, mask=real, other=0)
 
 
 @triton.jit
@@ -206,11 +210,7 @@ def _nodes_kernel(
     """Graph and row of each node, and the start of its edges in both orders."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place <= nodes
-    real_nodes = tl.load(begins + 2 * graphs)
-    real_edges = tl.load(begins + 2 * graphs + 1)
-    graph = _graph_of(place, begins, 0, graphs, STEPS)
-    real = inside & (place < real_nodes)
-    row = place + tl.load(shift + 2 * graph, mask=real, other=0)
+    _, real_edges, graph, real, row = _find(place, inside, begins, shift, graphs, 0, STEPS)
     back = tl.load(shift + 2 * graph + 1, mask=real, other=0)
     into = tl.load(in_start + row, mask=real, other=0) - back
     out_of = tl.load(out_start + row, mask=real, other=0) - back
@@ -228,11 +228,7 @@ def _edges_kernel(
     """Row, source, target and position by source of each edge."""
     number = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = number < edges
-    real_nodes = tl.load(begins + 2 * graphs)
-    real_edges = tl.load(begins + 2 * graphs + 1)
-    graph = _graph_of(number, begins, 1, graphs, STEPS)
-    real = inside & (number < real_edges)
-    row = number + tl.load(shift + 2 * graph + 1, mask=real, other=0)
+    real_nodes, real_edges, graph, real, row = _find(number, inside, begins, shift, graphs, 1, STEPS)
     first_node = tl.load(begins + 2 * graph, mask=real, other=0)
     first_edge = tl.load(begins + 2 * graph + 1, mask=real, other=0)
     begin = first_node + tl.load(source + row, mask=real, other=0).to(tl.int64)

@@ -98,7 +98,8 @@ def sum_sources(
     if isinstance(edges, EdgeLayout) and runs_on_gpu(x, weight, *factors) and not learned:
         from lrga.ops.neighbors import gpu as neighbors_gpu
 
-        return neighbors_gpu.sum_sources(x, edges, weight, dst_scale=dst_scale, src_scale=src_scale)
+        split = neighbors_gpu.may_be_long(edges.num_edges, edges.longest)
+        return neighbors_gpu.sum_sources_op(x, weight, *factors, neighbors_gpu.graph_of(edges, x), split)
     x, weight, dtype = _widened(x, weight)
     # On a CPU a strided sparse product for each head takes longer than the definition.
     if isinstance(edges, EdgeLayout) and csr.is_supported(x, weight) and (x.dim() == 2 or weight is None):
@@ -150,7 +151,7 @@ def max_sources(x: Tensor, edges: Edges) -> Tensor:
     if isinstance(edges, EdgeLayout) and runs_on_gpu(x):
         from lrga.ops.neighbors import gpu as neighbors_gpu
 
-        return neighbors_gpu.max_sources(x, edges)
+        return neighbors_gpu.max_sources_op(x, neighbors_gpu.graph_of(edges, x))[0]
     if isinstance(edges, EdgeLayout) and csr.is_supported(x):
         return csr.max_sources(x, edges)
     return max_sources_reference(x, edges)
@@ -173,7 +174,8 @@ def sum_edges(values: Tensor, edges: Edges, num_nodes: int) -> Tensor:
     if isinstance(edges, EdgeLayout) and runs_on_gpu(values):
         from lrga.ops.neighbors import gpu as neighbors_gpu
 
-        return neighbors_gpu.sum_edges(values, edges)
+        split = neighbors_gpu.may_be_long(edges.num_edges, edges.longest)
+        return neighbors_gpu.sum_edges_op(values, edges.target, edges.in_ptr, split)
     return sum_edges_reference(values, endpoints(edges)[1], num_nodes)
 
 
