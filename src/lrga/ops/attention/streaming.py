@@ -23,6 +23,7 @@ from torch import Tensor
 from lrga.ops._operator import operator
 from lrga.ops._triton import block, compute_type, dot_precision, interpreted, launch, next_power_of_2, shared_memory
 from lrga.ops.attention import streaming_kernels as kernels
+from lrga.ops.linear import launch_column_sum
 
 STORED_BYTES = 512 << 20
 BUFFER_BYTES, STORED_BUFFER_BYTES = 56 << 20, 128 << 20
@@ -83,7 +84,7 @@ def streaming_forward(
             x.contiguous(), wide, wide_bias, out, parts, n, D=x.size(1), H=heads, K=rank, B=columns,
             COMPUTE=compute_type(dtype), PRECISION=dot_precision(dtype), **options,
         )  # fmt: skip
-    torch.sum(parts, 1, out=totals)
+    totals = launch_column_sum(parts)
     half = dtype == torch.float16  # cannot represent S / η
     launch(
         kernels.apply_rows, (_programs(x.device, "apply_rows", heads), heads),
@@ -108,7 +109,7 @@ def streaming_backward(
     saved = _Saved(x, _across(weight, bias, heads, rank, grad.dtype), bias, out, grad, maps, heads, rank)
     dw, bias_parts = backward(dx, saved, totals.contiguous(), eps)
     dw = dw.view(4, heads, -1, x.size(1))[:, :, :rank].transpose(0, 1).reshape(weight.shape)
-    db = bias_parts.sum(1).view(heads, 4, -1)[:, :, :rank].reshape(bias.shape)
+    db = launch_column_sum(bias_parts).view(heads, 4, -1)[:, :, :rank].reshape(bias.shape)
     return dx, dw.to(weight.dtype), db.to(bias.dtype)
 
 
@@ -172,7 +173,7 @@ def _backward_in_place(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) ->
     maps = saved.maps if stored else _project(x, saved.across[:, : width // 4 * 3], rows[:, : width // 4 * 3])
     parts = _parts(x, saved.heads, "reduce_gradient_maps", columns**2)
     saved.reduce_gradient(maps, 0, n, parts, add=False)
-    factors = saved.factors(totals, parts.sum(1), eps)
+    factors = saved.factors(totals, launch_column_sum(parts), eps)
     bias_parts = _parts(x, saved.heads, "gradient_maps", 4 * columns)
     step = rows_of_chunk(n, width * saved.dtype.itemsize, STORED_BUFFER_BYTES if stored else BUFFER_BYTES)
     begin = max(n - step, 0) // 128 * 128  # start of the last chunk
@@ -209,7 +210,7 @@ def _backward_by_chunks(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) -
         maps = products[: last - first]
         torch.mm(x[first:last].to(dtype), across[:, :only_u], out=maps[:, :only_u])
         saved.reduce_gradient(maps, first, last, parts, add=first > 0)
-    factors = saved.factors(totals, parts.sum(1), eps)
+    factors = saved.factors(totals, launch_column_sum(parts), eps)
     bias_parts = _parts(x, heads, "gradient_maps", 4 * block(rank))
     dw: Tensor | None = None
     for first, last in chunks:
