@@ -15,6 +15,7 @@ hundred megabytes for any N. Without atomics, results do not vary between runs.
 Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of a product, B columns of a map.
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -290,9 +291,12 @@ def _parts(x: Tensor, heads: int, kernel: str, width: int) -> Tensor:
 
 def _programs(device: torch.device, kernel: str, heads: int) -> int:
     """Programs per head: all heads together fill the GPU."""
-    if device.type != "cuda":
-        return PROGRAMS
-    return -(-torch.cuda.get_device_properties(device).multi_processor_count * PER_PROCESSOR[kernel] // heads)
+    return -(-_processors(device) * PER_PROCESSOR[kernel] // heads) if device.type == "cuda" else PROGRAMS
+
+
+@cache
+def _processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def rows_of_chunk(n: int, row_bytes: int, most_bytes: int) -> int:
