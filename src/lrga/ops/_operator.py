@@ -37,15 +37,19 @@ class Operator(Generic[T]):
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
         """Like :meth:`torch.library.CustomOpDef.register_autograd`, but ``backward`` returns a tuple of gradients of
-        the first arguments only. The other arguments, such as numbers and index lists, have no gradient."""
+        the first arguments only. The other arguments, such as numbers and index lists, have no gradient. ``backward``
+        is not called if no result has a gradient."""
         function: Any = self.function
+
+        def of_first(ctx: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+            return () if all(grad is None for grad in grads) else backward(ctx, *grads)
 
         def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
             ctx.nothing = [[None] * len(arg) if isinstance(arg, list) else None for arg in inputs]
             setup_context(ctx, inputs, output)
 
         def with_the_others(ctx: Any, *grads: Any) -> Any:
-            found = backward(ctx, *grads)
+            found = of_first(ctx, grads)
             return *found, *ctx.nothing[len(found) :]
 
         self.custom_op.register_autograd(with_the_others, setup_context=setup)
@@ -59,7 +63,7 @@ class Operator(Generic[T]):
 
             @staticmethod
             def backward(ctx: Any, *grads: Any) -> Any:
-                found = backward(ctx, *grads)
+                found = of_first(ctx, grads)
                 return *found, *(None,) * (len(ctx.needs_input_grad) - len(found))
 
         Eager.__name__ = Eager.__qualname__ = self.name.partition("::")[2]
@@ -106,7 +110,7 @@ class Operator(Generic[T]):
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
         if self._eager is None:  # otherwise lists contain indices, next to tensor arguments
             tensors += [part for arg in args if isinstance(arg, list) for part in arg if isinstance(part, Tensor)]
-        if _must_dispatch(tensors):
+        if must_dispatch(tensors):
             dispatched: T = self.custom_op(*args)
             return dispatched
         if autocast_is_on(tensors[0].device.type):  # the function sets the dtypes
@@ -138,8 +142,15 @@ def operator(
     return lambda function: Operator(name, function, fake, differentiable=differentiable)
 
 
-def _must_dispatch(tensors: list[Tensor]) -> bool:
-    """Whether anything other than eager autograd handles the call: a compiler, tracer, mode or tensor subclass."""
+def must_dispatch(tensors: list[Tensor]) -> bool:
+    """Whether anything other than eager autograd handles the call: a compiler, tracer, mode or tensor subclass.
+
+    Kernels must then be called through an :class:`Operator`. An autograd function of its own uses PyTorch operations.
+
+    Example:
+        >>> must_dispatch([torch.ones(2)])
+        False
+    """
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch.jit.is_tracing():
         return True
     return differentiates_otherwise() or not {*map(type, tensors)} <= PLAIN

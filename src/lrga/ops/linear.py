@@ -30,6 +30,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from lrga.checks import autocast_is_on
+from lrga.ops._operator import must_dispatch
 from lrga.ops._triton import cdiv, differentiates_otherwise, launch, next_power_of_2, runs_on_gpu
 from lrga.ops.streams import GRADIENTS, current_streams, of_parameters
 
@@ -139,7 +140,7 @@ def _gradients_of_parameters(
 
 
 def _sum_of_products(weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
-    if len(parts) == 1 and weight.size(1) == 1:  # the library would use a matrix product here
+    if len(parts) == 1 and parts[0].size(1) == weight.size(1) == 1:  # the library would use a matrix product here
         row = weight.view(1, -1)
         return parts[0] * row if bias is None else torch.addcmul(bias, parts[0], row)
     columns = _columns(weight, [part.size(1) for part in parts])
@@ -155,7 +156,7 @@ def _columns(weight: Tensor, widths: list[int]) -> tuple[Tensor, ...]:
 
 def _bias_gradient(grad: Tensor) -> Tensor:
     """The sum over the rows, ``[R, D]`` to ``[D]``; by PyTorch if the gradient is differentiated or traced."""
-    if torch.is_grad_enabled() or torch.compiler.is_compiling() or not runs_on_gpu(grad):
+    if torch.is_grad_enabled() or must_dispatch([grad]) or not runs_on_gpu(grad):
         return grad.sum(0)
     return launch_column_sum(grad.unsqueeze(0)).squeeze(0)
 
