@@ -47,16 +47,23 @@ class Wiring:
         widths = {"input": channels, "attention": heads * 2 * rank, "local": channels}
         return sum(widths[part] for part in self.concatenate)
 
-    def parameters(self, channels: int, rank: int, heads: int = 1) -> int:
-        """Number of parameters that a layer has in addition to its base layer: attention, :math:`m_5` and, if the base
-        layer keeps its own, a BatchNorm.
+    def has_outer_norm(self, conv: str) -> bool:
+        """Whether there is a BatchNorm after :math:`m_5`: always, except for GAT with its own BatchNorm."""
+        return conv != "gat" or not self.inner_norm
+
+    def parameters(self, channels: int, rank: int, heads: int = 1, *, conv: str = "gcn") -> int:
+        """Number of parameters of a layer beyond those of the same layer without attention: attention, :math:`m_5`, and
+        BatchNorms after :math:`m_5` less those that the base layer loses (GatedGCN has two, for nodes and edges).
 
         Example:
             >>> [WIRINGS[name].parameters(100, 30) for name in ("authors-code", "outer-norm")]
             [38420, 38220]
+            >>> [WIRINGS[name].parameters(100, 30, conv="gat") for name in ("authors-code", "outer-norm")]
+            [38220, 38220]
         """
-        attention, norm = 4 * rank * heads * (channels + 1), 2 * channels if self.inner_norm else 0
-        return attention + (self.mixed_width(channels, rank, heads) + 1) * channels + norm
+        lost = 0 if self.inner_norm else 2 if conv == "gatedgcn" else 1
+        norms = 2 * channels * (self.has_outer_norm(conv) - lost)
+        return 4 * rank * heads * (channels + 1) + (self.mixed_width(channels, rank, heads) + 1) * channels + norms
 
 
 PARTS = ("input", "attention", "local")
