@@ -57,7 +57,7 @@ def test_values_and_gradients_are_those_of_the_dispatched_operator():
 
 
 @pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")  # of torch 2.11
-def test_the_dispatcher_is_asked_only_where_somebody_listens():
+def test_the_dispatcher_is_called_only_with_an_active_mode_or_compiler():
     x = torch.randn(3, 2)
     with torch.profiler.profile() as recorded:
         scaled(x, 2.0)
@@ -89,24 +89,24 @@ class Untouched(torch.autograd.Function):
     """A function whose argument has no gradient."""
 
     @staticmethod
-    def forward(ctx, x):
+    def forward(ctx, x):  # noqa: ARG004
         return x.clone()
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx, grad):  # noqa: ARG004
         return None
 
 
-def missing_gradients(ctx, inputs, output):
+def missing_gradients(ctx, *_):
     ctx.set_materialize_grads(False)
 
 
 @operator("lrga_test::second_column")
-def second_column(x: Tensor, index: list[Tensor]) -> Tensor:
+def second_column(x: Tensor, others: list[Tensor]) -> Tensor:
     return x[:, 1].clone()
 
 
-second_column.register_autograd(lambda ctx, grad: (grad[:, None].expand(-1, 2),), setup_context=missing_gradients)
+second_column.register_autograd(lambda _, grad: (grad[:, None].expand(-1, 2),), setup_context=missing_gradients)
 
 
 @pytest.mark.parametrize("call", [second_column, second_column.custom_op])

@@ -4,11 +4,11 @@ r"""Linear maps of many rows with a separate kernel for the bias gradient, and l
     y = x W^\top + b, \qquad
     \bar x = \bar y \, W, \quad \bar W = \bar y^\top x, \quad \bar b = \sum_r \bar y_r
 
-The values are those of :func:`torch.nn.functional.linear`. There, b̄ costs as much as a product: a training step has
-about thirty such sums over a few thousand rows. Forward, a single column does not use a matrix product. (Padding rows
-to 16 bytes, and transposing W so that both factors are contiguous along the summed index, were measured
-too: at these sizes the copies cost as much as they save.) In all other cases (CPU, float64, few rows, or a compiler,
-which plans memory itself) :func:`linear` is PyTorch's function.
+The values are those of :func:`torch.nn.functional.linear`, where b̄ takes as long as a matrix product; a training step
+has about thirty such sums over a few thousand rows. In the forward pass, x with a single column is multiplied without a
+matrix product. (Padding rows to 16 bytes, and transposing W so that both factors are contiguous along the summed index,
+were also measured: at these sizes the copies cost as much as they save.) On a CPU, in float64, with few rows and in a
+compiler, which plans memory itself, :func:`linear` is PyTorch's function.
 
 :func:`mixed_linear` applies a linear map to concatenated matrices without concatenating them:
 
@@ -72,9 +72,9 @@ def _product(weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
     learned = weight.requires_grad or (bias is not None and bias.requires_grad)
     few = parts[0].size(0) * sum(weight.shape) <= MAX_NUMBERS_ASIDE
     if streams is not None and few and learned and torch.is_grad_enabled():
-        # Memory on this stream: the other one joins a capture in the backward pass, and could not allocate before.
+        # Allocated on this stream: the other one joins a capture only in the backward pass and cannot allocate yet.
         aside = weight.new_empty(()).expand(parts[0].size(0), weight.size(0))
-        # Before the parameters are used here, so that their gradients are accumulated on the other stream, too.
+        # Before the parameters are used on this stream: autograd accumulates gradients on the stream of the first use.
         with torch.cuda.stream(streams.named(GRADIENTS)):
             aside = GradientsAside.apply(aside, weight, bias, *parts)
     return Linear.apply(aside, weight, bias, *parts)

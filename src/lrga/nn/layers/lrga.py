@@ -30,6 +30,15 @@ class Wiring:
         inner_norm: Whether the base layer keeps its BatchNorm. If it does, a GAT layer has none after :math:`m_5`: by
             the paper's parameter counts, LRGA + GAT has one BatchNorm per layer.
         outer_residual: Whether the input is added to the output of the whole layer.
+
+    ``WIRINGS`` has five presets, here with the parameters they add to a layer of LRGA + GCN and of LRGA + GAT for
+    D = 100 and κ = 30 (:meth:`parameters`):
+
+    - ``"authors-code"``: the defaults, as in the authors' code; 38,420 and 38,220
+    - ``"norm-first"``: BatchNorm before the ReLU, as in the benchmark's own layers; 38,420 and 38,220
+    - ``"outer-residual"``: norm-first, with the residual around the whole layer only; 38,420 and 38,220
+    - ``"two-residuals"``: norm-first, with both residuals; 38,420 and 38,220
+    - ``"outer-norm"``: the BatchNorm after :math:`m_5` only: our choice for LRGA + GAT; 38,220 and 38,220
     """
 
     concatenate: tuple[str, ...] = ("input", "attention", "local")
@@ -40,7 +49,8 @@ class Wiring:
 
     def __post_init__(self) -> None:
         if not self.concatenate or len({*self.concatenate} & {*PARTS}) != len(self.concatenate):
-            raise OptionError(f"concatenate to name some of {', '.join(PARTS)}", repr(self.concatenate), "each once")
+            remedy = "pass a tuple that names each at most once"
+            raise OptionError(f"concatenate to name some of {', '.join(PARTS)}", repr(self.concatenate), remedy)
 
     def mixed_width(self, channels: int, rank: int, heads: int = 1) -> int:
         """Number of input columns of :math:`m_5`."""
@@ -56,10 +66,10 @@ class Wiring:
         BatchNorms after :math:`m_5` less those that the base layer loses (GatedGCN has two, for nodes and edges).
 
         Example:
-            >>> [WIRINGS[name].parameters(100, 30) for name in ("authors-code", "outer-norm")]
-            [38420, 38220]
-            >>> [WIRINGS[name].parameters(100, 30, conv="gat") for name in ("authors-code", "outer-norm")]
-            [38220, 38220]
+            >>> [wiring.parameters(100, 30) for wiring in WIRINGS.values()]
+            [38420, 38420, 38420, 38420, 38220]
+            >>> [wiring.parameters(100, 30, conv="gat") for wiring in WIRINGS.values()]
+            [38220, 38220, 38220, 38220, 38220]
         """
         lost = 0 if self.inner_norm else 2 if conv == "gatedgcn" else 1
         norms = 2 * channels * (self.has_outer_norm(conv) - lost)
@@ -94,7 +104,8 @@ def wiring_of(wiring: "str | Wiring") -> Wiring:
     if isinstance(wiring, Wiring):
         return wiring
     if wiring not in WIRINGS:
-        remedy = f"pass {WIRING_OF_READING[wiring]!r}, its new name" if wiring in WIRING_OF_READING else "pick one"
+        new = WIRING_OF_READING.get(wiring)
+        remedy = "pick one of them" if new is None else f"pass {new!r}, its new name"
         raise OptionError(f"wiring to be one of {', '.join(WIRINGS)}", repr(wiring), remedy)
     return WIRINGS[wiring]
 

@@ -205,7 +205,8 @@ def choose_backend(backend: str, why_not: str | None, u: Tensor) -> str:
     """The implementation for ``backend``; ``why_not`` is the reason against Triton, if any."""
     check_choice("backend", backend, BACKENDS)
     if backend == "triton" and why_not is not None:
-        raise UnsupportedError("an attention that the Triton kernels support", why_not, "pass backend='auto'")
+        got = f"one that they do not support ({why_not})"
+        raise UnsupportedError("an attention that the Triton kernels support", got, "pass backend='auto'")
     if backend != "auto":
         return backend
     if why_not is None and runs_on_gpu(u):
