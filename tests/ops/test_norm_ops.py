@@ -8,6 +8,7 @@ import numpy
 import torch
 import torch.nn.functional as F
 from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.two_tensor import TwoTensor
 
 from lrga.errors import UnsupportedError
@@ -294,8 +295,8 @@ def test_rows_of_zeros_stay_zero_in_every_dtype(device, dtype):
     assert x.grad.isfinite().all()
 
 
-def test_fake_tensors_and_subclasses_are_computed_by_torch(monkeypatch):
-    """Kernels read memory, which these do not have."""
+def test_fake_tensors_subclasses_and_traces_are_computed_by_torch(monkeypatch):
+    """Kernels read memory, which the former do not have, and a tracer does not see kernels."""
     monkeypatch.setattr(norm_definition, "runs_on_gpu", lambda *tensors: True)
     state = BatchNormState(torch.ones(3), torch.zeros(3), torch.zeros(3), torch.ones(3), torch.tensor(0))
     functions = [unit_rows, lambda x: norm_definition.batch_norm(x, state, training=True)]
@@ -307,6 +308,9 @@ def test_fake_tensors_and_subclasses_are_computed_by_torch(monkeypatch):
         x = torch.empty(5, 3, requires_grad=True)
         for function in functions:
             assert type(torch.autograd.grad(function(x).sum(), x)[0]) is FakeTensor
+    traced = make_fx(lambda x: unit_rows(x))(torch.randn(5, 3))
+    x = torch.randn(5, 3)
+    assert torch.equal(traced(x), F.normalize(x))
 
 
 @pytest.mark.gpu

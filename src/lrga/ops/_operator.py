@@ -110,7 +110,7 @@ class Operator(Generic[T]):
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
         if self._eager is None:  # otherwise lists contain indices, next to tensor arguments
             tensors += [part for arg in args if isinstance(arg, list) for part in arg if isinstance(part, Tensor)]
-        if must_dispatch(tensors):
+        if _must_dispatch(tensors):
             dispatched: T = self.custom_op(*args)
             return dispatched
         if autocast_is_on(tensors[0].device.type):  # the function sets the dtypes
@@ -142,15 +142,21 @@ def operator(
     return lambda function: Operator(name, function, fake, differentiable=differentiable)
 
 
-def must_dispatch(tensors: list[Tensor]) -> bool:
-    """Whether anything other than eager autograd handles the call: a compiler, tracer, mode or tensor subclass.
-
-    Kernels must then be called through an :class:`Operator`. An autograd function of its own uses PyTorch operations.
-
-    Example:
-        >>> must_dispatch([torch.ones(2)])
-        False
-    """
+def _must_dispatch(tensors: list[Tensor]) -> bool:
+    """Whether anything other than eager autograd handles the call: a compiler, tracer, mode or tensor subclass."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch.jit.is_tracing():
         return True
     return differentiates_otherwise() or not {*map(type, tensors)} <= PLAIN
+
+
+def is_plain_tensor(x: Tensor) -> bool:
+    """Whether a kernel may be launched on x outside of an :class:`Operator`: not on a fake tensor or another subclass,
+    which have no memory of their own, nor in a compiler or tracer, which would not see the launch.
+
+    Example:
+        >>> is_plain_tensor(torch.ones(2))
+        True
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or type(x) not in PLAIN:
+        return False
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is None

@@ -30,7 +30,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from lrga.checks import autocast_is_on
-from lrga.ops._operator import must_dispatch
+from lrga.ops._operator import is_plain_tensor
 from lrga.ops._triton import cdiv, differentiates_otherwise, launch, next_power_of_2, runs_on_gpu
 from lrga.ops.streams import GRADIENTS, current_streams, of_parameters
 
@@ -156,7 +156,7 @@ def _columns(weight: Tensor, widths: list[int]) -> tuple[Tensor, ...]:
 
 def _bias_gradient(grad: Tensor) -> Tensor:
     """The sum over the rows, ``[R, D]`` to ``[D]``; by PyTorch if the gradient is differentiated or traced."""
-    if torch.is_grad_enabled() or must_dispatch([grad]) or not runs_on_gpu(grad):
+    if torch.is_grad_enabled() or not is_plain_tensor(grad) or not runs_on_gpu(grad):
         return grad.sum(0)
     return launch_column_sum(grad.unsqueeze(0)).squeeze(0)
 

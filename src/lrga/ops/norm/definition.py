@@ -23,7 +23,7 @@ from torch import Tensor
 
 from lrga.checks import check_choice
 from lrga.errors import ShapeError
-from lrga.ops._operator import must_dispatch
+from lrga.ops._operator import is_plain_tensor
 from lrga.ops._triton import runs_on_gpu
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu}
@@ -94,7 +94,7 @@ def batch_norm(
     check_activations(before, after)
     _check_shapes(x, state, residual)
     function = batch_norm_reference  # a compiler fuses the definition itself
-    has_kernel = x.dim() == 2 and state.mean is not None and not must_dispatch([x])
+    has_kernel = x.dim() == 2 and state.mean is not None and is_plain_tensor(x)
     if has_kernel and runs_on_gpu(x, residual, state.weight, state.mean):
         from lrga.ops.norm import gpu as norm_ops
 
@@ -214,7 +214,7 @@ def unit_rows(x: Tensor, eps: float = 1e-12) -> Tensor:
         [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
     fits = x.dtype == torch.float32 and x.dim() == 2 and x.size(1) <= MAX_UNIT_WIDTH
-    if must_dispatch([x]) or not fits or not runs_on_gpu(x):
+    if not fits or not is_plain_tensor(x) or not runs_on_gpu(x):
         return F.normalize(x, eps=max(eps, torch.finfo(x.dtype).tiny))
     from lrga.ops.norm import gpu
 
