@@ -133,7 +133,7 @@ class GradientsAside(Function):
 def _gradients_of_parameters(
     grad: Tensor, parts: Sequence[Tensor], *, need_bias: bool
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Those of the weight, if there are parts, and of the bias."""
+    """The gradients of the weight (``None`` without parts) and of the bias."""
     products = [torch.mm(grad.t(), part) for part in parts]
     of_weight = None if not products else products[0] if len(products) == 1 else torch.cat(products, dim=1)
     return of_weight, _bias_gradient(grad) if need_bias else None

@@ -228,7 +228,7 @@ streaming_backward.gives_gradients_of("x", "weight", "bias")
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     *learned, heads, rank, eps, _ = inputs
     ctx.mark_non_differentiable(*output[1:])
-    ctx.set_materialize_grads(False)  # of the stored products, in their size
+    ctx.set_materialize_grads(False)  # zeros for the stored products would be as large as these
     ctx.save_for_backward(*learned, *output)
     ctx.numbers = heads, rank, eps
 
@@ -271,8 +271,9 @@ def _project(x: Tensor, across: Tensor, out: Tensor) -> Tensor:
 def _fill(
     weight: Tensor, bias: Tensor, heads: int, rank: int, columns: int, dtype: torch.dtype, *, by_head: bool
 ) -> tuple[Tensor, Tensor]:
-    """Weight ``[H * 4 * columns, D]`` and bias ``[H * 4 * columns]``, by head and then by map or the other way round;
-    each map is padded with zeros to ``columns`` rows, and the weight is rounded to the precision of the products."""
+    """Weight ``[H * 4 * columns, D]`` and bias ``[H * 4 * columns]``, ordered by head and then by map, or by map and
+    then by head; each map is padded with zeros to ``columns`` rows, and the weight is rounded to the precision of the
+    products."""
     rows, channels = heads * 4 * columns, weight.size(1)
     wide, wide_bias = weight.new_empty(rows, channels, dtype=dtype), bias.new_empty(rows, dtype=torch.float32)
     launch(
