@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from lrga.errors import OptionError
+from lrga.models.gnn import CONVOLUTIONS, GNN
 from lrga.nn.layers.gcn import GCNLayer
 from lrga.nn.layers.lrga import WIRING_OF_READING, WIRINGS, LRGALayer, Wiring, renamed_reading, wiring_of
 
@@ -63,12 +64,12 @@ def test_unknown_wirings_and_base_layers_of_another_wiring_are_refused():
         LRGALayer(GCNLayer(D, D), D, K, wiring="outer-norm")
 
 
+@pytest.mark.parametrize("conv", CONVOLUTIONS)
 @pytest.mark.parametrize("wiring", WIRINGS)
-def test_a_wiring_says_how_many_parameters_it_adds(wiring):
-    layer = make(wiring)
-    plain = GCNLayer(D, D)
-    added = sum(p.numel() for p in layer.parameters()) - sum(p.numel() for p in plain.parameters())
-    assert wiring_of(wiring).parameters(D, K) == added
+def test_a_wiring_says_how_many_parameters_it_adds(wiring, conv):
+    networks = [GNN(8, D, 1, 3, conv=conv, edge_channels=1, rank=rank, wiring=wiring) for rank in (K, None)]
+    augmented, plain = (sum(p.numel() for p in network.layers[0].parameters()) for network in networks)
+    assert wiring_of(wiring).parameters(D, K, conv=conv) == augmented - plain
 
 
 def test_a_wiring_of_ones_own_need_not_concatenate_the_input():

@@ -115,6 +115,16 @@ def test_why_not_the_faster_backend_is_said(options, reason, monkeypatch):
         dispatch.attend(u, u, u, Segments(5, 1), backend="triton", **options)
 
 
+def test_a_rank_that_only_tf32_would_allow_on_one_large_graph_is_refused_with_that_reason(monkeypatch, without_tf32):
+    pytest.importorskip("triton")
+    monkeypatch.setattr(dispatch, "MIN_STREAMED_NODES", 4)
+    module, x = lrga.LowRankGlobalAttention(3, 100, backend="triton"), torch.randn(4, 3)
+    with pytest.raises(UnsupportedError, match="rank 100.*at most 64 .128 for a module on one large graph, in TF32"):
+        module(x)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    assert module(x).shape == (4, 200)
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

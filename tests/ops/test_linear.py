@@ -5,7 +5,9 @@ from itertools import pairwise
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._subclasses import FakeTensorMode
 from torch.autograd import gradgradcheck
+from torch.testing._internal.two_tensor import TwoTensor
 
 from lrga.ops import linear as home
 from lrga.ops._triton import why_not_triton
@@ -95,6 +97,26 @@ def test_a_single_column_is_multiplied_as_torch_does(out, bias, dtype):
     torch.testing.assert_close(found, F.linear(x, *maps[0]))
     weight = torch.randn(out, 3).to(dtype)[:, 2:]
     torch.testing.assert_close(linear(x, weight, maps[0][1]), F.linear(x, weight, maps[0][1]))
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize("out", [1, 4])
+def test_features_of_a_wrong_width_are_an_error_as_in_torch(out):
+    for given, width in ((4, 1), (1, 4), (4, 5)):
+        with pytest.raises(RuntimeError, match="cannot be multiplied"):
+            linear(torch.randn(6, given), torch.randn(out, width))
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_bias_gradients_of_fake_tensors_and_subclasses_are_computed_by_torch():
+    maps = parameters((5, 3))
+    x = TwoTensor(torch.randn(6, 5), torch.randn(6, 5))
+    linear(x, *maps[0]).sum().backward()
+    assert type(maps[0][1].grad) is TwoTensor
+    with FakeTensorMode():
+        weight, bias = torch.empty(3, 5, requires_grad=True), torch.empty(3, requires_grad=True)
+        linear(torch.empty(6, 5), weight, bias).sum().backward()
+        assert bias.grad.shape == (3,)
 
 
 @pytest.mark.usefixtures("as_on_a_gpu", "poisoned")

@@ -7,6 +7,9 @@ pytest.importorskip("triton")
 import numpy
 import torch
 import torch.nn.functional as F
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing._internal.two_tensor import TwoTensor
 
 from lrga.errors import UnsupportedError
 from lrga.ops.norm import definition as norm_definition
@@ -280,6 +283,34 @@ def test_rows_of_length_one_have_second_derivatives(device):
         (first,) = torch.autograd.grad(function(x).sin().sum(), x, create_graph=True)
         found.append(torch.autograd.grad(first.square().sum(), x)[0])
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_of_zeros_stay_zero_in_every_dtype(device, dtype):
+    x = torch.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=dtype, device=device, requires_grad=True)
+    out = unit_rows(x)
+    out.sum().backward()
+    torch.testing.assert_close(out.float(), torch.tensor([[0.0, 0.0], [0.6, 0.8]], device=device), rtol=1e-2, atol=0)
+    assert x.grad.isfinite().all()
+
+
+def test_fake_tensors_subclasses_and_traces_are_computed_by_torch(monkeypatch):
+    """Kernels read memory, which the former do not have, and a tracer does not see kernels."""
+    monkeypatch.setattr(norm_definition, "runs_on_gpu", lambda *tensors: True)
+    state = BatchNormState(torch.ones(3), torch.zeros(3), torch.zeros(3), torch.ones(3), torch.tensor(0))
+    functions = [unit_rows, lambda x: norm_definition.batch_norm(x, state, training=True)]
+    for function in functions:
+        x = TwoTensor(torch.randn(5, 3), torch.randn(5, 3)).requires_grad_()
+        function(x).sum().backward()
+        assert type(x.grad) is TwoTensor
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        x = torch.empty(5, 3, requires_grad=True)
+        for function in functions:
+            assert type(torch.autograd.grad(function(x).sum(), x)[0]) is FakeTensor
+    traced = make_fx(lambda x: unit_rows(x))(torch.randn(5, 3))
+    x = torch.randn(5, 3)
+    assert torch.equal(traced(x), F.normalize(x))
 
 
 @pytest.mark.gpu

@@ -57,7 +57,7 @@ def test_values_and_gradients_are_those_of_the_dispatched_operator():
 
 
 @pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")  # of torch 2.11
-def test_the_dispatcher_is_asked_only_where_somebody_listens():
+def test_the_dispatcher_is_called_only_with_an_active_mode_or_compiler():
     x = torch.randn(3, 2)
     with torch.profiler.profile() as recorded:
         scaled(x, 2.0)
@@ -83,6 +83,38 @@ def test_a_second_derivative_is_refused_by_name_and_only_where_it_is_recorded():
         out.sum().backward()
     with torch.no_grad():
         assert scaled_backward(x, 3.0)[0, 0].item() == 6
+
+
+class Untouched(torch.autograd.Function):
+    """A function whose argument has no gradient."""
+
+    @staticmethod
+    def forward(ctx, x):  # noqa: ARG004
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):  # noqa: ARG004
+        return None
+
+
+def missing_gradients(ctx, *_):
+    ctx.set_materialize_grads(False)
+
+
+@operator("lrga_test::second_column")
+def second_column(x: Tensor, others: list[Tensor]) -> Tensor:
+    return x[:, 1].clone()
+
+
+second_column.register_autograd(lambda _, grad: (grad[:, None].expand(-1, 2),), setup_context=missing_gradients)
+
+
+@pytest.mark.parametrize("call", [second_column, second_column.custom_op])
+def test_a_result_without_a_gradient_gives_its_arguments_none(call):
+    x, other = torch.randn(3, 2, requires_grad=True), torch.ones(1, requires_grad=True)
+    (Untouched.apply(call(x, [torch.ones(1)])).sum() + other).backward()
+    assert x.grad is None
+    assert other.grad.item() == 1
 
 
 def test_autocast_does_not_change_the_types_inside():

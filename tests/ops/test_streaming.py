@@ -103,7 +103,7 @@ def test_ranks_above_64(channels, rank):
 
 @pytest.mark.parametrize("stored", [True, False])
 @pytest.mark.parametrize("n", [1, 130])
-def test_gradients_lie_in_rows_that_are_used_up(n, stored, request):
+def test_gradients_reuse_the_rows_of_projections_that_are_no_longer_needed(n, stored, request):
     if not stored:
         request.getfixturevalue("without_stored")
     check(n, 33, 5, 1)
@@ -245,7 +245,7 @@ def test_memory_of_stored_projections_is_theirs_and_a_buffer_on_a_gpu():
 
 
 @pytest.mark.gpu
-def test_two_half_precisions_meet_on_a_gpu():
+def test_x_and_products_in_different_half_precisions_on_a_gpu():
     check(30_000, 256, 50, 1, dtype=torch.float16, tolerance=2e-2, x_dtype=torch.bfloat16)
     check(30_000, 64, 30, 1, dtype=torch.bfloat16, tolerance=8e-2, x_dtype=torch.float16)
 

@@ -177,8 +177,7 @@ class GNN(nn.Module):
         self.block = block
         base_residual = residual and (rank is None or joined.inner_residual)
         base_norm = batch_norm and (rank is None or joined.inner_norm)
-        # By the paper's parameter counts, GAT has a norm after m5 only if the layer itself has none.
-        mixed_norm = batch_norm and (conv != "gat" or not joined.inner_norm)
+        mixed_norm = batch_norm and joined.has_outer_norm(conv)
         of_base: dict[str, Any] = {
             "preset": preset,
             "dropout": dropout,

@@ -79,9 +79,9 @@ def normalize(
 ) -> Tensor:
     """``residual + after(norm(before(x)))``, where ``norm`` is any module or ``None``.
 
-    In a padded batch a :class:`BatchNorm` uses the first ``count`` rows only. ``before`` is ``"relu"`` or empty,
-    ``after`` is ``"relu"``, ``"elu"`` or empty. A :class:`BatchNorm` computes all of this in one operation; any other
-    module, or one with hooks, is called as usual.
+    In a padded batch a :class:`BatchNorm` uses the first ``count`` rows only. ``before`` is ``"relu"`` or ``None``,
+    ``after`` is ``"relu"``, ``"elu"`` or ``None``. A :class:`BatchNorm` computes all of this in one operation; any
+    other module, or one with hooks, is called as usual.
 
     Example:
         >>> import torch

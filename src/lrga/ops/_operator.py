@@ -37,15 +37,19 @@ class Operator(Generic[T]):
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
         """Like :meth:`torch.library.CustomOpDef.register_autograd`, but ``backward`` returns a tuple of gradients of
-        the first arguments only. The other arguments, such as numbers and index lists, have no gradient."""
+        the first arguments only. The other arguments, such as numbers and index lists, have no gradient. ``backward``
+        is not called if no result has a gradient."""
         function: Any = self.function
+
+        def of_first(ctx: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+            return () if all(grad is None for grad in grads) else backward(ctx, *grads)
 
         def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
             ctx.nothing = [[None] * len(arg) if isinstance(arg, list) else None for arg in inputs]
             setup_context(ctx, inputs, output)
 
         def with_the_others(ctx: Any, *grads: Any) -> Any:
-            found = backward(ctx, *grads)
+            found = of_first(ctx, grads)
             return *found, *ctx.nothing[len(found) :]
 
         self.custom_op.register_autograd(with_the_others, setup_context=setup)
@@ -59,7 +63,7 @@ class Operator(Generic[T]):
 
             @staticmethod
             def backward(ctx: Any, *grads: Any) -> Any:
-                found = backward(ctx, *grads)
+                found = of_first(ctx, grads)
                 return *found, *(None,) * (len(ctx.needs_input_grad) - len(found))
 
         Eager.__name__ = Eager.__qualname__ = self.name.partition("::")[2]
@@ -143,3 +147,16 @@ def _must_dispatch(tensors: list[Tensor]) -> bool:
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch.jit.is_tracing():
         return True
     return differentiates_otherwise() or not {*map(type, tensors)} <= PLAIN
+
+
+def is_plain_tensor(x: Tensor) -> bool:
+    """Whether a kernel may be launched on x outside of an :class:`Operator`: not on a fake tensor or another subclass,
+    which have no memory of their own, nor in a compiler or tracer, which would not see the launch.
+
+    Example:
+        >>> is_plain_tensor(torch.ones(2))
+        True
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or type(x) not in PLAIN:
+        return False
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is None

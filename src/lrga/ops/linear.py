@@ -4,11 +4,11 @@ r"""Linear maps of many rows with a separate kernel for the bias gradient, and l
     y = x W^\top + b, \qquad
     \bar x = \bar y \, W, \quad \bar W = \bar y^\top x, \quad \bar b = \sum_r \bar y_r
 
-The values are those of :func:`torch.nn.functional.linear`. There, b̄ costs as much as a product: a training step has
-about thirty such sums over a few thousand rows. Forward, a single column does not use a matrix product. (Padding rows
-to 16 bytes, and transposing W so that both factors are contiguous along the summed index, were measured
-too: at these sizes the copies cost as much as they save.) In all other cases (CPU, float64, few rows, or a compiler,
-which plans memory itself) :func:`linear` is PyTorch's function.
+The values are those of :func:`torch.nn.functional.linear`, where b̄ takes as long as a matrix product; a training step
+has about thirty such sums over a few thousand rows. In the forward pass, x with a single column is multiplied without a
+matrix product. (Padding rows to 16 bytes, and transposing W so that both factors are contiguous along the summed index,
+were also measured: at these sizes the copies cost as much as they save.) On a CPU, in float64, with few rows and in a
+compiler, which plans memory itself, :func:`linear` is PyTorch's function.
 
 :func:`mixed_linear` applies a linear map to concatenated matrices without concatenating them:
 
@@ -30,6 +30,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from lrga.checks import autocast_is_on
+from lrga.ops._operator import is_plain_tensor
 from lrga.ops._triton import cdiv, differentiates_otherwise, launch, next_power_of_2, runs_on_gpu
 from lrga.ops.streams import GRADIENTS, current_streams, of_parameters
 
@@ -71,9 +72,9 @@ def _product(weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
     learned = weight.requires_grad or (bias is not None and bias.requires_grad)
     few = parts[0].size(0) * sum(weight.shape) <= MAX_NUMBERS_ASIDE
     if streams is not None and few and learned and torch.is_grad_enabled():
-        # Memory on this stream: the other one joins a capture in the backward pass, and could not allocate before.
+        # Allocated on this stream: the other one joins a capture only in the backward pass and cannot allocate yet.
         aside = weight.new_empty(()).expand(parts[0].size(0), weight.size(0))
-        # Before the parameters are used here, so that their gradients are accumulated on the other stream, too.
+        # Before the parameters are used on this stream: autograd accumulates gradients on the stream of the first use.
         with torch.cuda.stream(streams.named(GRADIENTS)):
             aside = GradientsAside.apply(aside, weight, bias, *parts)
     return Linear.apply(aside, weight, bias, *parts)
@@ -132,14 +133,14 @@ class GradientsAside(Function):
 def _gradients_of_parameters(
     grad: Tensor, parts: Sequence[Tensor], *, need_bias: bool
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Those of the weight, if there are parts, and of the bias."""
+    """The gradients of the weight (``None`` without parts) and of the bias."""
     products = [torch.mm(grad.t(), part) for part in parts]
     of_weight = None if not products else products[0] if len(products) == 1 else torch.cat(products, dim=1)
     return of_weight, _bias_gradient(grad) if need_bias else None
 
 
 def _sum_of_products(weight: Tensor, bias: Tensor | None, *parts: Tensor) -> Tensor:
-    if len(parts) == 1 and weight.size(1) == 1:  # the library would use a matrix product here
+    if len(parts) == 1 and parts[0].size(1) == weight.size(1) == 1:  # the library would use a matrix product here
         row = weight.view(1, -1)
         return parts[0] * row if bias is None else torch.addcmul(bias, parts[0], row)
     columns = _columns(weight, [part.size(1) for part in parts])
@@ -155,7 +156,7 @@ def _columns(weight: Tensor, widths: list[int]) -> tuple[Tensor, ...]:
 
 def _bias_gradient(grad: Tensor) -> Tensor:
     """The sum over the rows, ``[R, D]`` to ``[D]``; by PyTorch if the gradient is differentiated or traced."""
-    if torch.is_grad_enabled() or torch.compiler.is_compiling() or not runs_on_gpu(grad):
+    if torch.is_grad_enabled() or not is_plain_tensor(grad) or not runs_on_gpu(grad):
         return grad.sum(0)
     return launch_column_sum(grad.unsqueeze(0)).squeeze(0)
 

@@ -4,9 +4,9 @@ The kernels of a small batch do not fill a GPU. During the capture of a CUDA gra
 independent work on two streams, so that the graph runs it at the same time. The results are the same as in sequence.
 
 Gradients of parameters are only needed at the end of the backward pass. They are computed by autograd nodes whose
-forward function was called on the stream ``GRADIENTS``: autograd runs a node, and the leaves created with it, on the
-stream of its forward call, makes each node wait for the gradients that it receives, and at the end makes the caller's
-stream wait for all leaves. Hooks, sums of several gradients and ``.grad`` follow the same rules.
+forward function was called on the stream ``GRADIENTS``. Autograd runs a node on the stream of its forward call and
+makes it wait for the gradients that it receives. A parameter's gradient is accumulated on the stream of the parameter's
+first use, and at the end the caller's stream waits for all of them. This includes hooks and sums of several gradients.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ class Streams:
         self._of_name: dict[str, torch.cuda.Stream] = {}
 
     def named(self, name: str) -> torch.cuda.Stream:
-        """The stream of this name, of a lower priority than :func:`main_stream`, whose work is what others wait for."""
+        """The stream of this name, of a lower priority than :func:`main_stream`, which is on the critical path."""
         if name not in self._of_name:
             self._of_name[name] = torch.cuda.Stream(self.device, priority=-1)
         return self._of_name[name]

@@ -30,6 +30,15 @@ class Wiring:
         inner_norm: Whether the base layer keeps its BatchNorm. If it does, a GAT layer has none after :math:`m_5`: by
             the paper's parameter counts, LRGA + GAT has one BatchNorm per layer.
         outer_residual: Whether the input is added to the output of the whole layer.
+
+    ``WIRINGS`` has five presets, here with the parameters they add to a layer of LRGA + GCN and of LRGA + GAT for
+    D = 100 and κ = 30 (:meth:`parameters`):
+
+    - ``"authors-code"``: the defaults, as in the authors' code; 38,420 and 38,220
+    - ``"norm-first"``: BatchNorm before the ReLU, as in the benchmark's own layers; 38,420 and 38,220
+    - ``"outer-residual"``: norm-first, with the residual around the whole layer only; 38,420 and 38,220
+    - ``"two-residuals"``: norm-first, with both residuals; 38,420 and 38,220
+    - ``"outer-norm"``: the BatchNorm after :math:`m_5` only: our choice for LRGA + GAT; 38,220 and 38,220
     """
 
     concatenate: tuple[str, ...] = ("input", "attention", "local")
@@ -40,23 +49,31 @@ class Wiring:
 
     def __post_init__(self) -> None:
         if not self.concatenate or len({*self.concatenate} & {*PARTS}) != len(self.concatenate):
-            raise OptionError(f"concatenate to name some of {', '.join(PARTS)}", repr(self.concatenate), "each once")
+            remedy = "pass a tuple that names each at most once"
+            raise OptionError(f"concatenate to name some of {', '.join(PARTS)}", repr(self.concatenate), remedy)
 
     def mixed_width(self, channels: int, rank: int, heads: int = 1) -> int:
         """Number of input columns of :math:`m_5`."""
         widths = {"input": channels, "attention": heads * 2 * rank, "local": channels}
         return sum(widths[part] for part in self.concatenate)
 
-    def parameters(self, channels: int, rank: int, heads: int = 1) -> int:
-        """Number of parameters that a layer has in addition to its base layer: attention, :math:`m_5` and, if the base
-        layer keeps its own, a BatchNorm.
+    def has_outer_norm(self, conv: str) -> bool:
+        """Whether there is a BatchNorm after :math:`m_5`: always, except for GAT with its own BatchNorm."""
+        return conv != "gat" or not self.inner_norm
+
+    def parameters(self, channels: int, rank: int, heads: int = 1, *, conv: str = "gcn") -> int:
+        """Number of parameters of a layer beyond those of the same layer without attention: attention, :math:`m_5`, and
+        BatchNorms after :math:`m_5` less those that the base layer loses (GatedGCN has two, for nodes and edges).
 
         Example:
-            >>> [WIRINGS[name].parameters(100, 30) for name in ("authors-code", "outer-norm")]
-            [38420, 38220]
+            >>> [wiring.parameters(100, 30) for wiring in WIRINGS.values()]
+            [38420, 38420, 38420, 38420, 38220]
+            >>> [wiring.parameters(100, 30, conv="gat") for wiring in WIRINGS.values()]
+            [38220, 38220, 38220, 38220, 38220]
         """
-        attention, norm = 4 * rank * heads * (channels + 1), 2 * channels if self.inner_norm else 0
-        return attention + (self.mixed_width(channels, rank, heads) + 1) * channels + norm
+        lost = 0 if self.inner_norm else 2 if conv == "gatedgcn" else 1
+        norms = 2 * channels * (self.has_outer_norm(conv) - lost)
+        return 4 * rank * heads * (channels + 1) + (self.mixed_width(channels, rank, heads) + 1) * channels + norms
 
 
 PARTS = ("input", "attention", "local")
@@ -87,7 +104,8 @@ def wiring_of(wiring: "str | Wiring") -> Wiring:
     if isinstance(wiring, Wiring):
         return wiring
     if wiring not in WIRINGS:
-        remedy = f"pass {WIRING_OF_READING[wiring]!r}, its new name" if wiring in WIRING_OF_READING else "pick one"
+        new = WIRING_OF_READING.get(wiring)
+        remedy = "pick one of them" if new is None else f"pass {new!r}, its new name"
         raise OptionError(f"wiring to be one of {', '.join(WIRINGS)}", repr(wiring), remedy)
     return WIRINGS[wiring]
 

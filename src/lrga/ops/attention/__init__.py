@@ -26,6 +26,7 @@ from lrga.ops.attention.segments import Segments, Tiles
 
 LARGEST_RANK = 64  # larger K × K do not fit a program's memory, except for one large graph in TF32 or half precision
 LARGEST_STREAMED_RANK = 128
+STREAMED = f" ({LARGEST_STREAMED_RANK} for a module on one large graph, in TF32 or half precision)"
 LARGEST_EXACT_RANK = 32  # float32 without TF32, if a program has less shared memory than
 MIN_EXACT_MEMORY = 163_840  # bytes
 LARGEST_TILED_GRAPH = 1 << 20  # nodes of one graph with given u, v and z; sums over more tiles take long
@@ -205,7 +206,8 @@ def choose_backend(backend: str, why_not: str | None, u: Tensor) -> str:
     """The implementation for ``backend``; ``why_not`` is the reason against Triton, if any."""
     check_choice("backend", backend, BACKENDS)
     if backend == "triton" and why_not is not None:
-        raise UnsupportedError("an attention that the Triton kernels support", why_not, "pass backend='auto'")
+        got = f"one that they do not support: {why_not}"
+        raise UnsupportedError("an attention that the Triton kernels support", got, "pass backend='auto'")
     if backend != "auto":
         return backend
     if why_not is None and runs_on_gpu(u):
@@ -230,7 +232,8 @@ def _why_not_kernels(
     if rank > LARGEST_EXACT_RANK:
         scarce = shared_memory(tensors[0].device) < MIN_EXACT_MEMORY
         if rank > (limit := min(largest, LARGEST_RANK) if scarce else largest):
-            return f"rank {rank}, but the kernels support at most {limit}"
+            where = "" if scarce or limit > LARGEST_RANK else STREAMED
+            return f"rank {rank}, but the kernels support at most {limit}{where}"
         # Exact products store each factor as two numbers. A compiler does not trace the check of the switch.
         limit = LARGEST_EXACT_RANK if scarce else LARGEST_RANK
         if dtype == torch.float32 and rank > limit and (torch.compiler.is_compiling() or not allows_tf32()):

@@ -7,10 +7,10 @@ then computes U, V and Z again: for narrow x, reading x again is faster than rea
 
 Backward, T = Uᵀ dA is summed, then a kernel turns U, V and Z (the sign of m4 is read from the result) into gradients
 before the activation; the library multiplies these with x and the weight. The buffer of x's gradient serves as scratch
-space until its rows are written: for gradients before the activation, and for projections that are computed again. If
-these do not fit, chunks of rows are projected into a buffer, first only U for T, then all three. Besides inputs,
-result, gradients and at most ``STORED_BYTES`` of projections only buffers for a chunk of rows are needed, about a
-hundred megabytes for any N. Without atomics, results do not vary between runs.
+space until its rows are written: for gradients before the activation, and for recomputed projections. If these do not
+fit, chunks of rows are projected into a buffer: first U alone, to sum T, then U, V and Z. Beyond inputs, result,
+gradients and at most ``STORED_BYTES`` of projections, only buffers for a chunk of rows are needed, at most about 140
+MB for any N. There are no atomics, so results do not vary between runs.
 
 Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of a product, B columns of a map.
 """
@@ -60,8 +60,8 @@ def streaming_attention(
 def streaming_forward(
     x: Tensor, weight: Tensor, bias: Tensor, heads: int, rank: int, eps: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the result, S, Σu and Σv of every head, ``[H, B² + 2B]``, and the products to store, ``[N, 4 * H * C]``,
-    without rows if they are computed again."""
+    """Returns the result, S, Σu and Σv of every head, ``[H, B² + 2B]``, and the stored products, ``[N, 4 * H * C]``, or
+    ``[0, 4 * H * C]`` if the backward pass recomputes them."""
     n, columns = x.size(0), block(rank)
     out, totals, maps = _empty_results(x, heads, rank, dtype)
     if n == 0:
@@ -141,7 +141,7 @@ class _Saved(NamedTuple):
         )  # fmt: skip
 
     def factors(self, totals: Tensor, t_totals: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        """The factors of the activations in ``gradient_maps``; float16 cannot represent them."""
+        """Factors and shifts for ``gradient_maps``; float32 for float16 products, whose range is too small."""
         columns = block(self.rank)
         bfloat = self.dtype == torch.bfloat16 and not interpreted()
         factors = totals.new_empty(self.heads, 3, columns, columns, dtype=self.dtype if bfloat else torch.float32)
@@ -198,7 +198,7 @@ def _backward_in_place(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) ->
 
 
 def _backward_by_chunks(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """The same, with products and gradients of a chunk of rows in a buffer."""
+    """Like :func:`_backward_in_place`, with products and gradients of a chunk of rows in buffers."""
     x, heads, rank, dtype = saved.x, saved.heads, saved.rank, saved.dtype
     n, narrowed = x.size(0), 0 if x.dtype == dtype else x.size(1)
     across, back, width = saved.across, saved.across.contiguous().t(), saved.across.size(1)
@@ -230,7 +230,7 @@ streaming_backward.gives_gradients_of("x", "weight", "bias")
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     *learned, heads, rank, eps, _ = inputs
     ctx.mark_non_differentiable(*output[1:])
-    ctx.set_materialize_grads(False)  # of the stored products, in their size
+    ctx.set_materialize_grads(False)  # zeros for the stored products would be as large as these
     ctx.save_for_backward(*learned, *output)
     ctx.numbers = heads, rank, eps
 
@@ -251,7 +251,8 @@ def _empty_results(x: Tensor, heads: int, rank: int, dtype: torch.dtype) -> tupl
 
 
 def _fits(x: Tensor, width: int, dtype: torch.dtype) -> bool:
-    """Whether rows of ``width`` numbers fit into rows of x, of the same dtype or twice as wide."""
+    """Whether ``width`` products in ``dtype`` fit into a row of x, and x has the same dtype, or float32 for half
+    precision."""
     return width <= x.size(1) and (x.dtype == dtype or (x.dtype == torch.float32 and dtype.itemsize == 2))
 
 
@@ -272,8 +273,9 @@ def _project(x: Tensor, across: Tensor, out: Tensor) -> Tensor:
 def _fill(
     weight: Tensor, bias: Tensor, heads: int, rank: int, columns: int, dtype: torch.dtype, *, by_head: bool
 ) -> tuple[Tensor, Tensor]:
-    """Weight ``[H * 4 * columns, D]`` and bias ``[H * 4 * columns]``, by head and then by map or the other way round;
-    each map is padded with zeros to ``columns`` rows, and the weight is rounded as in the products."""
+    """Weight ``[H * 4 * columns, D]`` and bias ``[H * 4 * columns]``, ordered by head and then by map, or by map and
+    then by head; each map is padded with zeros to ``columns`` rows, and the weight is rounded to the precision of the
+    products."""
     rows, channels = heads * 4 * columns, weight.size(1)
     wide, wide_bias = weight.new_empty(rows, channels, dtype=dtype), bias.new_empty(rows, dtype=torch.float32)
     launch(
@@ -306,7 +308,7 @@ def rows_of_chunk(n: int, row_bytes: int, most_bytes: int) -> int:
 
 
 def _fitting(options: dict[str, Any], rank: int) -> dict[str, Any]:
-    """The options of a kernel, for wide maps those with which its values fit into registers."""
+    """Options of a kernel; for ranks above 64 with smaller blocks and more warps, to fit its values in registers."""
     if rank <= 64:
         return options
     return {**options, "BM": min(options["BM"], 64), **{name: value for name, value in WIDE.items() if name in options}}

@@ -163,8 +163,8 @@ def apply_rows(
     STRIDE: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr, HALF: tl.constexpr,
     COMPUTE: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Writes U S / η into ``out`` ``[R, H, 2, K]``. U is read from there; from the products ``maps`` ``[R, 4, H, C]``
-    if they are stored, and then m4 is written, too."""
+    """Writes U S / η into ``out`` ``[R, H, 2, K]``. U is read from ``out``. If products ``maps`` ``[R, 4, H, C]`` are
+    given, U is read from these instead, and m4 is also written."""
     h = tl.program_id(1) if H > 1 else 0  # with a constant, Triton knows the alignment to 16 bytes
     k = tl.arange(0, B)
     UP: tl.constexpr = (K + 3) // 4 * 4  # columns of U to read, four at a time
@@ -192,8 +192,8 @@ def reduce_gradient_maps(
     STRIDE: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
     COMPUTE: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Writes T = Uᵀ dA into ``parts`` ``[H, P, B²]``, from the products U, the first in ``maps`` ``[R, 3, H, C]``; with
-    ``add`` it is added."""
+    """Writes T = Uᵀ dA into ``parts`` ``[H, P, B²]``, or adds it with ``add``. The products of U are the first map in
+    ``maps``."""
     h = tl.program_id(1) if H > 1 else 0  # with a constant, Triton knows the alignment to 16 bytes
     t = tl.zeros((B, B), tl.float32)
     for tile in tl.range(tl.program_id(0), tl.cdiv(num_rows, BM), tl.num_programs(0), num_stages=STAGES):
@@ -237,10 +237,10 @@ def gradient_maps(
     STRIDE: tl.constexpr, TARGET: tl.constexpr, H: tl.constexpr, K: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
     PRECISION: tl.constexpr, BM: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Writes gradients before activation into ``gradients`` ``[R, 4, H, C]``, row stride ``TARGET``, from the products
-    U, V and Z in ``maps`` ``[R, 3, H, C]``; their sums over rows into ``bias_parts`` ``[H, P / 4, 4, B]``, with ``add``
-    added. A program computes one map, which needs few registers and the same code for U, V and Z. Only the sign of m4
-    is needed: it is read from the result ``out``."""
+    """Writes gradients before the activation into ``gradients`` ``[R, 4, H, C]``, row stride ``TARGET``, from the
+    products U, V and Z in ``maps`` ``[R, 3, H, C]``, and their sums over rows into ``bias_parts`` ``[H, P / 4, 4, B]``,
+    or adds these with ``add``. A program computes one map: this needs few registers, and U, V and Z share the code. Of
+    m4 only the sign is needed, which is read from the result ``out``."""
     kind, program, programs = tl.program_id(0) % 4, tl.program_id(0) // 4, tl.num_programs(0) // 4
     h = tl.program_id(1) if H > 1 else 0  # with a constant, Triton knows the alignment to 16 bytes
     UP: tl.constexpr = (K + 3) // 4 * 4  # columns of dA to read, four at a time

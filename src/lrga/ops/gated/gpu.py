@@ -175,8 +175,6 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 def _differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
     grad_mean, grad_out = grads[:2]
     needed = ctx.needs_input_grad[:8]
-    if grad_mean is None and grad_out is None:
-        return (None,) * 8
     scale, *saved = ctx.saved_tensors
     rest = iter(saved)
     learned, of_norm, graph, kept = ([*islice(rest, size)] for size in ctx.sizes)

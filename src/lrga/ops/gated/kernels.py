@@ -78,8 +78,8 @@ def forward_by_target(
     num_nodes, nodes_each, gated_stride, source_stride, target_stride, D: tl.constexpr, JOIN: tl.constexpr,
     STATISTICS: tl.constexpr, FAST: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """The means, their denominators, and with ``STATISTICS`` those of the programs. With ``JOIN`` the product is the
-    library's, and ê is written here, with the node rows added; otherwise it is read."""
+    """The means, their denominators and, with ``STATISTICS``, the statistics of ê of each program. With ``JOIN``, the
+    product is the library's: the node rows are added here and ê is written. Otherwise the product is ê."""
     program = tl.num_programs(1) - 1 - tl.program_id(1).to(tl.int64)  # the last nodes first
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
@@ -155,7 +155,7 @@ def backward_by_target(
     in_ptr, grad_e_hat, grad_total, grad_target, grad_attr, num_nodes, num_edges, nodes_each, gated_stride,
     D: tl.constexpr, RESIDUAL: tl.constexpr, FAST: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of ê, of Σ σ b and of t; ``grad_out`` may be ``None``, with ``RESIDUAL`` it is copied to
+    """The gradients of ê, of Σ σ b and of t. ``grad_out`` may be ``None``; with ``RESIDUAL`` it is copied to
     ``grad_attr``. ``sums`` ``[2, D]`` are the results of :func:`norm_backward_sums`, added up."""
     program = tl.num_programs(1) - 1 - tl.program_id(1).to(tl.int64)  # the last nodes first
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
@@ -268,7 +268,7 @@ def finish_statistics(
     D: tl.constexpr, TRAINING: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """Merges the statistics of the programs (Chan, Golub and LeVeque); fewer than two rows keep the running ones.
-    ``momentum`` is a tensor, or ``None`` and a number; ``new_running`` is ``[2, D]``."""
+    ``momentum`` is a tensor; if it is ``None``, ``momentum_value`` is used. ``new_running`` is ``[2, D]``."""
     c = tl.program_id(0) * BLOCK_D + tl.arange(0, BLOCK_D)
     c_ok = c < D
     old_mean = tl.load(running_mean + c, mask=c_ok, other=0.0).to(tl.float32)
@@ -318,7 +318,7 @@ def edge_output(
     e_hat, edge_attr, scale, statistics, norm_weight, norm_bias, in_ptr, out, num_nodes, num_numbers, D: tl.constexpr,
     RESIDUAL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """``e + ReLU(normalise(scale · ê))``, each of the E D numbers independent of rows; zero in padding."""
+    """``e + ReLU(normalise(scale · ê))``, one number at a time; zero in padding."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     at = start + tl.arange(0, BLOCK)
     # Indexed by element, not by row, so that the compiler sees contiguous reads. Which values are read

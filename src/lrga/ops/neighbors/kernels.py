@@ -185,8 +185,8 @@ def _max_gradient_rows(x, y, share, target, ptr, grad, WIDTH: tl.constexpr, EDGE
 
 @triton.jit
 def _find(place, inside, begins, shift, graphs, column: tl.constexpr, STEPS: tl.constexpr):
-    """The numbers of real nodes and edges; for each node (``column`` 0) or edge (1) its graph, which is the number of
-    graphs that end at or before it, whether it is real, and its row in the set."""
+    """Returns the numbers of real nodes and of real edges and, for each node (``column`` 0) or edge (1), its graph (the
+    number of graphs that end at or before it), whether it is real, and its row in the set."""
     real_nodes = tl.load(begins + 2 * graphs)
     real_edges = tl.load(begins + 2 * graphs + 1)
     low = place * 0

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from lrga.checks import check_choice
 from lrga.errors import ShapeError
+from lrga.ops._operator import is_plain_tensor
 from lrga.ops._triton import runs_on_gpu
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu}
@@ -93,7 +94,7 @@ def batch_norm(
     check_activations(before, after)
     _check_shapes(x, state, residual)
     function = batch_norm_reference  # a compiler fuses the definition itself
-    has_kernel = x.dim() == 2 and state.mean is not None and not torch.compiler.is_compiling()
+    has_kernel = x.dim() == 2 and state.mean is not None and is_plain_tensor(x)
     if has_kernel and runs_on_gpu(x, residual, state.weight, state.mean):
         from lrga.ops.norm import gpu as norm_ops
 
@@ -205,13 +206,16 @@ def _check_shapes(x: Tensor, state: BatchNormState, residual: Tensor | None) -> 
 def unit_rows(x: Tensor, eps: float = 1e-12) -> Tensor:
     """Rows divided by their Euclidean length, or by ``eps`` if that is larger: :func:`torch.nn.functional.normalize`.
 
+    ``eps`` is at least the smallest normal number of the dtype: float16 rounds 1e-12 to zero, and a row of zeros would
+    become NaN.
+
     Example:
         >>> unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist()
         [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
     fits = x.dtype == torch.float32 and x.dim() == 2 and x.size(1) <= MAX_UNIT_WIDTH
-    if torch.compiler.is_compiling() or not fits or not runs_on_gpu(x):
-        return F.normalize(x, eps=eps)
+    if not fits or not is_plain_tensor(x) or not runs_on_gpu(x):
+        return F.normalize(x, eps=max(eps, torch.finfo(x.dtype).tiny))
     from lrga.ops.norm import gpu
 
     y: Tensor = gpu.UnitRows.apply(x, eps)

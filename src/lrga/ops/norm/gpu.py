@@ -162,7 +162,7 @@ def batch_norm_gradient_op(
 
 
 class UnitRows(Function):
-    """:func:`lrga.ops.norm.definition.unit_rows` by one kernel, and its gradient by the same."""
+    """:func:`lrga.ops.norm.definition.unit_rows`; one kernel computes the values and the gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
