@@ -238,8 +238,11 @@ def test_late_gradients_of_shared_parameters_with_hooks_clipping_and_accumulatio
         places.append(torch.cuda.current_stream(grad.device))
         return grad * 2
 
+    def halve(parameter):
+        parameter.grad.mul_(0.5)
+
     weights[0].register_hook(scaled)
-    bias.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(0.5))
+    bias.register_post_accumulate_grad_hook(halve)
 
     def step():
         for p in (*weights, bias):

@@ -107,7 +107,7 @@ def streaming_backward(
         return dx, weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
     backward = _backward_in_place if _fits(x, heads * 4 * _padded(rank), grad.dtype) else _backward_by_chunks
     x, bias, out, grad, maps = (t.contiguous() for t in (x, bias, out, grad, maps))
-    saved = _Saved(x, _across(weight, bias, heads, rank, grad.dtype), bias, out, grad, maps, heads, rank)
+    saved = _Saved(x, weight, bias, out, grad, maps, heads, rank)
     dw, bias_parts = backward(dx, saved, totals.contiguous(), eps)
     dw = dw.view(4, heads, -1, x.size(1))[:, :, :rank].transpose(0, 1).reshape(weight.shape)
     db = launch_column_sum(bias_parts).view(heads, 4, -1)[:, :, :rank].reshape(bias.shape)
@@ -118,7 +118,7 @@ class _Saved(NamedTuple):
     """Shared state and kernels of the backward passes."""
 
     x: Tensor
-    across: Tensor
+    weight: Tensor
     bias: Tensor
     out: Tensor
     grad: Tensor
@@ -130,6 +130,10 @@ class _Saved(NamedTuple):
     def dtype(self) -> torch.dtype:
         """The dtype of the products."""
         return self.grad.dtype
+
+    def across(self) -> Tensor:
+        """See :func:`_across`."""
+        return _across(self.weight, self.bias, self.heads, self.rank, self.dtype)
 
     def reduce_gradient(self, maps: Tensor, first: int, last: int, parts: Tensor, *, add: bool) -> None:
         """Uᵀ dA of some rows with the products ``maps``."""
@@ -171,7 +175,7 @@ def _backward_in_place(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) ->
     ``[4 * H * C, D]``, and partial sums of the bias gradient."""
     n, rows, x, stored = dx.size(0), dx.view(saved.dtype), saved.x, len(saved.maps) > 0
     columns, width = block(saved.rank), saved.heads * 4 * _padded(saved.rank)
-    maps = saved.maps if stored else _project(x, saved.across[:, : width // 4 * 3], rows[:, : width // 4 * 3])
+    maps = saved.maps if stored else _project(x, saved.across()[:, : width // 4 * 3], rows[:, : width // 4 * 3])
     parts = _parts(x, saved.heads, "reduce_gradient_maps", columns**2)
     saved.reduce_gradient(maps, 0, n, parts, add=False)
     factors = saved.factors(totals, launch_column_sum(parts), eps)
@@ -190,7 +194,7 @@ def _backward_in_place(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) ->
     dw = _sum_mm(None, buffer.t(), x[begin:].to(saved.dtype))
     for first, last in whole if x.dtype == saved.dtype else chunks:
         dw = _sum_mm(dw, gradients[first:last].t(), x[first:last].to(saved.dtype))
-    back = saved.across.contiguous().t()
+    back = saved.across().contiguous().t()
     for first, last in reversed(chunks):
         _mm(gradients[first:last], back, dx[first:last])
     _mm(buffer, back, dx[begin:])
@@ -201,7 +205,8 @@ def _backward_by_chunks(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) -
     """Like :func:`_backward_in_place`, with products and gradients of a chunk of rows in buffers."""
     x, heads, rank, dtype = saved.x, saved.heads, saved.rank, saved.dtype
     n, narrowed = x.size(0), 0 if x.dtype == dtype else x.size(1)
-    across, back, width = saved.across, saved.across.contiguous().t(), saved.across.size(1)
+    across = saved.across()
+    back, width = across.contiguous().t(), across.size(1)
     step = rows_of_chunk(n, (width // 4 * 7 + narrowed) * dtype.itemsize, BUFFER_BYTES)
     chunks = [(first, min(first + step, n)) for first in range(0, n, step)]
     products = x.new_empty(min(step, n), width // 4 * 3, dtype=dtype)
@@ -264,7 +269,7 @@ def _across(weight: Tensor, bias: Tensor, heads: int, rank: int, dtype: torch.dt
 def _project(x: Tensor, across: Tensor, out: Tensor) -> Tensor:
     """Writes ``x across`` into ``out``; if x has another dtype, a chunk of rows is converted at a time."""
     n, dtype = x.size(0), out.dtype
-    step = n if x.dtype == dtype else rows_of_chunk(n, x.size(1) * dtype.itemsize, BUFFER_BYTES)
+    step = n if x.dtype == dtype else rows_of_chunk(n, x.size(1) * dtype.itemsize, STORED_BUFFER_BYTES)
     for first in range(0, n, step):
         torch.mm(x[first : first + step].to(dtype), across, out=out[first : first + step])
     return out
