@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lrga.nn.attention import LowRankGlobalAttention
     from lrga.nn.augment import augment, provide_batch
     from lrga.nn.context import batch_context
-    from lrga.nn.conv import LRGAConv
+    from lrga.nn.lrga_conv import LRGAConv
     from lrga.nn.random_features import RandomFeatures
     from lrga.ops.attention import low_rank_attention
     from lrga.pretrained import load_pretrained, save_pretrained
@@ -73,7 +73,7 @@ _SUBPACKAGES = (
 )  # fmt: skip
 _HOME = {
     "GNN": "models.gnn",
-    "LRGAConv": "nn.conv",
+    "LRGAConv": "nn.lrga_conv",
     "LowRankGlobalAttention": "nn.attention",
     "RandomFeatures": "nn.random_features",
     "augment": "nn.augment",

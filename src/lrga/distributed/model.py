@@ -16,7 +16,6 @@ from lrga.distributed.links import ShardedEmbedding
 from lrga.distributed.norm import RankBatchNorm, convert_norms
 from lrga.errors import UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
-from lrga.nn.conv import LRGAConv
 from lrga.nn.encoders import NodeEmbedding
 from lrga.nn.heads import Head, LayerwiseHead
 from lrga.nn.layers.base import BenchmarkLayer
@@ -27,6 +26,7 @@ from lrga.nn.layers.gin import GINLayer
 from lrga.nn.layers.gine import GINELayer
 from lrga.nn.layers.pyg import PARTITIONED_PYG
 from lrga.nn.layers.sage import SAGELayer
+from lrga.nn.lrga_conv import LRGAConv
 from lrga.nn.norm import BatchNorm
 from lrga.nn.random_features import RandomFeatures
 

@@ -6,7 +6,6 @@ Example:
 
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.blocks import attend_in_blocks
-from lrga.nn.conv import LRGAConv
 from lrga.nn.encoders import CategoriesEncoder, CategoryEncoder, LinearEncoder, NodeEmbedding
 from lrga.nn.encodings import EncodingEmbedding
 from lrga.nn.gps import GPSAttention
@@ -20,6 +19,7 @@ from lrga.nn.layers.gine import GINELayer
 from lrga.nn.layers.lrga import WIRINGS, LRGALayer, Wiring
 from lrga.nn.layers.residual import ResidualLayer
 from lrga.nn.layers.sage import SAGELayer
+from lrga.nn.lrga_conv import LRGAConv
 from lrga.nn.norm import BatchNorm
 from lrga.nn.random_features import RandomFeatures
 from lrga.nn.recompute import recompute_layers

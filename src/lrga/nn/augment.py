@@ -15,7 +15,7 @@ from torch_geometric.nn import AttentiveFP, HeteroConv, MessagePassing
 from lrga.checks import check_choice
 from lrga.errors import DTypeError, OptionError, ShapeError, UnsupportedError
 from lrga.nn.context import check_has_attention, share_batch
-from lrga.nn.conv import FROM_CONTEXT, LazyMix, LRGAConv, pass_convolution_through
+from lrga.nn.lrga_conv import FROM_CONTEXT, LazyMix, LRGAConv, pass_convolution_through
 from lrga.nn.probe import input_width
 
 Selector = type | str | Callable[..., bool]

@@ -304,7 +304,7 @@ def _sharing_class(base: Any) -> type:
 
 
 def _layers(module: nn.Module) -> dict[str, nn.Module]:
-    from lrga.nn.conv import LRGAConv
+    from lrga.nn.lrga_conv import LRGAConv
 
     return {name: layer for name, layer in module.named_modules() if isinstance(layer, LRGAConv)}
 

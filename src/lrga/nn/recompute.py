@@ -11,10 +11,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from lrga.errors import OptionError
-from lrga.nn.conv import LRGAConv
 from lrga.nn.layers.base import BenchmarkLayer
 from lrga.nn.layers.lrga import LRGALayer
 from lrga.nn.layers.residual import ResidualLayer
+from lrga.nn.lrga_conv import LRGAConv
 
 LAYERS = (LRGALayer, ResidualLayer, BenchmarkLayer, LRGAConv)
 
