@@ -9,7 +9,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from lrga.distributed import launch
+from lrga.distributed.launch import process_group
 from lrga.errors import LRGAError, NonFiniteError
 
 
@@ -18,10 +18,10 @@ def main():
     how, rank = sys.argv[1], int(os.environ["RANK"])
     try:
         if how == "builds":
-            launch.TIMEOUT = timedelta(seconds=5)
-        with launch.joined("cpu", patience=4.0):
+            process_group.TIMEOUT = timedelta(seconds=5)
+        with process_group.joined("cpu", patience=4.0):
             print("joined", flush=True)
-            with launch.leader_first():  # which builds data for longer than a collective may take
+            with process_group.leader_first():  # which builds data for longer than a collective may take
                 if rank == 0 and how == "builds":
                     time.sleep(7)
                 if rank == 0 and how == "dies building":

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import lrga
-from lrga.distributed.attention import PartitionedAttention
+from lrga.distributed.partition.attention import PartitionedAttention
 from lrga.errors import UnsupportedError
 
 

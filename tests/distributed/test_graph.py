@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from lrga.distributed.graph import partition_graph
-from lrga.distributed.partition import Partition
+from lrga.distributed.partition.assignment import Partition
+from lrga.distributed.partition.graph import partition_graph
 from lrga.errors import ShapeError
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
-from lrga.distributed.launch import attempt, choose_backend, is_leader, joined, launched
-from lrga.distributed.monitor import Monitor
+from lrga.distributed.launch.monitor import Monitor
+from lrga.distributed.launch.process_group import attempt, choose_backend, is_leader, joined, launched
 from lrga.errors import OptionError
 from tests.helpers.processes import end, start
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lrga.distributed import count_traffic, fetch_nodes, link_step, partition_graph, partition_model, score_links
-from lrga.distributed.links import ShardedEmbedding
+from lrga.distributed.partition.links import ShardedEmbedding
 from lrga.errors import ShapeError
 from lrga.models.link import LinkGNN, LinkModel, LinkPredictor
 

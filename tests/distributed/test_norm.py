@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from lrga.distributed.norm import RankBatchNorm, convert_norms
+from lrga.distributed.partition.norm import RankBatchNorm, convert_norms
 from lrga.errors import ShapeError
 from lrga.nn.norm import BatchNorm
 

@@ -3,8 +3,8 @@ import sys
 import pytest
 import torch
 
-from lrga.distributed.graph import partition_graph
-from lrga.distributed.partition import Partition
+from lrga.distributed.partition.assignment import Partition
+from lrga.distributed.partition.graph import partition_graph
 from lrga.errors import DTypeError, MissingDependencyError, OptionError, ShapeError
 
 needs_metis = pytest.mark.skipif(sys.platform == "win32", reason="pymetis has no wheels for Windows")

@@ -3,7 +3,7 @@ import torch
 
 import lrga
 from lrga.distributed import partition_model
-from lrga.distributed.step import global_mean, training_step
+from lrga.distributed.partition.step import global_mean, training_step
 from lrga.errors import ShapeError
 
 

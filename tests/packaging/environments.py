@@ -34,7 +34,7 @@ STATEMENTS = {
     "read_graphs('a.gml')",
     "hub": "from lrga.hub import HubGNN; HubGNN(3, 8, 2, 1).save_pretrained('saved')",
     "lightning": "import lightning, lrga",
-    "metis": "import torch; from lrga.distributed.partition import Partition; "
+    "metis": "import torch; from lrga.distributed.partition.assignment import Partition; "
     "Partition.metis(torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), 4, 2)",
     "onnx": "import onnx, onnxruntime, onnxscript",
     "plot": "from lrga.explain.style import save_figure; save_figure('a.svg', lambda figure: None, width=1, height=1)",

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 import lrga
 from lrga.data import PackedGraphs
 from lrga.data.links.split import split_edges
-from lrga.distributed.launch import joined
+from lrga.distributed.launch.process_group import joined
 from lrga.tasks import Task
 from lrga.tasks.task import LinkTask
 from lrga.training import OptimizerConfig, Trainer

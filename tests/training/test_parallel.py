@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrga.distributed.launch import leader_first
+from lrga.distributed.launch.process_group import leader_first
 from lrga.tasks import Task
 from lrga.tasks.losses import weighted_cross_entropy
 from lrga.training.parallel import broadcast

@@ -75,7 +75,7 @@ def run() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # prints paths that are not UTF-8
     output: AbstractContextManager[Any] = nullcontext()
     if "RANK" in os.environ:  # under torchrun, only rank 0 prints results; errors of all ranks are shown
-        from lrga.distributed.launch import is_leader
+        from lrga.distributed.launch.process_group import is_leader
 
         output = nullcontext() if is_leader() else redirect_stdout(StringIO())
     try:

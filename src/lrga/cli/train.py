@@ -55,7 +55,7 @@ def train(
     [bold]lrga train --resume runs/zinc-lrga-gatedgcn-100k-seed41[/]
     """
     from lrga.cli.printing import facts_table, plan_facts, print_json, stdout
-    from lrga.distributed.launch import is_leader
+    from lrga.distributed.launch.process_group import is_leader
     from lrga.errors import OptionError
     from lrga.experiments.options import parse_seeds
     from lrga.training import Interrupted, TrainingConfig, continue_run, new_folder
@@ -126,7 +126,7 @@ def _train_several(
     config: "TrainingConfig", seeds: tuple[int, ...], name: str | None, reference: "Reference", given: dict[str, Any]
 ) -> None:
     from lrga.cli.printing import print_json, show
-    from lrga.distributed.launch import is_leader
+    from lrga.distributed.launch.process_group import is_leader
     from lrga.experiments.loading import table_of_seeds
     from lrga.experiments.notes import notes_of_seeds
     from lrga.training import Interrupted

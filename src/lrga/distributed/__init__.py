@@ -10,27 +10,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lrga.distributed.attention import PartitionedAttention
     from lrga.distributed.collectives import Traffic, all_reduce_sum, count_traffic
-    from lrga.distributed.graph import GraphPart, partition_graph
-    from lrga.distributed.launch import is_leader, joined, launched
-    from lrga.distributed.links import fetch_nodes, link_step, score_links
-    from lrga.distributed.model import partition_model
-    from lrga.distributed.norm import RankBatchNorm, convert_norms
-    from lrga.distributed.partition import Partition
-    from lrga.distributed.step import global_mean, reduce_gradients, training_step
+    from lrga.distributed.launch.process_group import is_leader, joined, launched
+    from lrga.distributed.partition.assignment import Partition
+    from lrga.distributed.partition.attention import PartitionedAttention
+    from lrga.distributed.partition.graph import GraphPart, partition_graph
+    from lrga.distributed.partition.links import fetch_nodes, link_step, score_links
+    from lrga.distributed.partition.model import partition_model
+    from lrga.distributed.partition.norm import RankBatchNorm, convert_norms
+    from lrga.distributed.partition.step import global_mean, reduce_gradients, training_step
 
 # Names are loaded on first use: a process that only joins its group does not import all layers.
 _MODULES = {
-    "attention": ["PartitionedAttention"],
     "collectives": ["Traffic", "all_reduce_sum", "count_traffic"],
-    "graph": ["GraphPart", "partition_graph"],
-    "launch": ["is_leader", "joined", "launched"],
-    "links": ["fetch_nodes", "link_step", "score_links"],
-    "model": ["partition_model"],
-    "norm": ["RankBatchNorm", "convert_norms"],
-    "partition": ["Partition"],
-    "step": ["global_mean", "reduce_gradients", "training_step"],
+    "launch.process_group": ["is_leader", "joined", "launched"],
+    "partition.assignment": ["Partition"],
+    "partition.attention": ["PartitionedAttention"],
+    "partition.graph": ["GraphPart", "partition_graph"],
+    "partition.links": ["fetch_nodes", "link_step", "score_links"],
+    "partition.model": ["partition_model"],
+    "partition.norm": ["RankBatchNorm", "convert_norms"],
+    "partition.step": ["global_mean", "reduce_gradients", "training_step"],
 }
 
 __all__ = [

@@ -237,7 +237,7 @@ class NodeEmbedding(nn.Embedding):
     """:class:`torch.nn.Embedding` whose row i belongs to node i of the training graph.
 
     If the graph is partitioned between processes, these rows are partitioned too: see
-    :func:`~lrga.distributed.model.partition_model`.
+    :func:`~lrga.distributed.partition_model`.
 
     Example:
         >>> NodeEmbedding(5, 8).weight.shape

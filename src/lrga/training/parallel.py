@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch.distributed as dist
 
 from lrga.distributed.collectives import world_size
-from lrga.distributed.launch import is_leader, joined, launched
+from lrga.distributed.launch.process_group import is_leader, joined, launched
 
 P = ParamSpec("P")
 R = TypeVar("R")

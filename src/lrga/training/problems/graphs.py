@@ -15,9 +15,9 @@ from lrga.data.packed.graphs import PackedGraphs
 from lrga.data.packed.padded import why_not_padded
 from lrga.data.packed.sampler import NeighborSampler
 from lrga.distributed.collectives import gather_ragged, rank_of, reduce_, world_size
-from lrga.distributed.model import broadcast_state
-from lrga.distributed.norm import convert_norms
-from lrga.distributed.step import reduce_gradients
+from lrga.distributed.partition.model import broadcast_state
+from lrga.distributed.partition.norm import convert_norms
+from lrga.distributed.partition.step import reduce_gradients
 from lrga.errors import OptionError
 from lrga.nn.norm import BatchNorm
 from lrga.tasks.losses import class_weights, weighted_cross_entropy, wide

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from lrga.data.links.data import LinkData, LinkGraph
 from lrga.data.links.negatives import NoEdgePairs, uniform_pairs
 from lrga.distributed.collectives import gather_ragged, rank_of, world_size
-from lrga.distributed.graph import GraphPart, partition_graph
-from lrga.distributed.links import ShardedEmbedding, clip_gradients, score_links
-from lrga.distributed.model import partition_model
-from lrga.distributed.step import global_mean, reduce_gradients, total_over_ranks
+from lrga.distributed.partition.graph import GraphPart, partition_graph
+from lrga.distributed.partition.links import ShardedEmbedding, clip_gradients, score_links
+from lrga.distributed.partition.model import partition_model
+from lrga.distributed.partition.step import global_mean, reduce_gradients, total_over_ranks
 from lrga.errors import DataError, UnsupportedError
 from lrga.models.embeddings import MatrixFactorization
 from lrga.models.link import LinkModel

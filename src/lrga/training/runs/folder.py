@@ -24,7 +24,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from lrga.data.datasets.spec import dataset_name
-from lrga.distributed.launch import attempt
+from lrga.distributed.launch.process_group import attempt
 from lrga.errors import CheckpointError, OptionError
 from lrga.io import limits
 from lrga.io.documents import check_fields, read_json, sealed, unsealed, write_json

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from lrga.distributed.launch import leader_first
+from lrga.distributed.launch.process_group import leader_first
 from lrga.errors import CheckpointError, OptionError, OutOfMemoryError
 from lrga.io.limits import first_line
 from lrga.training.callbacks.base import Callback, RunFacts

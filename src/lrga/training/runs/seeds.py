@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from lrga.distributed.launch import launched
+from lrga.distributed.launch.process_group import launched
 from lrga.errors import OptionError, RankLostError
 from lrga.ops.streams import main_stream
 from lrga.training.callbacks.base import Callback

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lrga.distributed.collectives import exchange, reduce_
-from lrga.distributed.graph import GraphPart, request_from_owners
-from lrga.distributed.step import global_mean, reduce_gradients, total_over_ranks
+from lrga.distributed.partition.graph import GraphPart, request_from_owners
+from lrga.distributed.partition.step import global_mean, reduce_gradients, total_over_ranks
 from lrga.errors import ShapeError
 from lrga.nn.encoders import NodeEmbedding
 
@@ -106,7 +106,7 @@ def link_step(
     The loss is the same as in one process: cross entropy, the mean over the edges plus the mean over the other pairs.
 
     Args:
-        model: A :class:`~lrga.models.link.LinkModel` from :func:`~lrga.distributed.model.partition_model`.
+        model: A :class:`~lrga.models.link.LinkModel` from :func:`~lrga.distributed.partition_model`.
         part: This rank's part.
         x: Features of own nodes; ``None`` if the model learns them.
         positive: This rank's share of the edges to predict, ``[2, P]``, with node numbers of the whole graph.

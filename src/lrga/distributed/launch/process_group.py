@@ -13,7 +13,7 @@ from types import FrameType
 import torch
 import torch.distributed as dist
 
-from lrga.distributed.monitor import INTERVAL, Monitor, lost_error
+from lrga.distributed.launch.monitor import INTERVAL, Monitor, lost_error
 from lrga.errors import LRGAError, OptionError
 
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

@@ -25,7 +25,7 @@ from lrga.distributed.collectives import (
     reduce_,
     world_size,
 )
-from lrga.distributed.partition import Partition
+from lrga.distributed.partition.assignment import Partition
 from lrga.errors import ShapeError
 from lrga.ops.neighbors.edges import EdgeLayout
 
@@ -35,7 +35,7 @@ class PartitionedLayout(EdgeLayout):
     """The local edges in the form that the layers use: targets are own nodes, sources are own nodes or halo.
 
     Layers for whole graphs raise an error for it; convert the model with
-    :func:`~lrga.distributed.model.partition_model`.
+    :func:`~lrga.distributed.partition_model`.
     """
 
     is_partitioned: ClassVar[bool] = True

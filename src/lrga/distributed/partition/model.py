@@ -9,11 +9,11 @@ from torch_geometric.nn import GPSConv, MessagePassing
 from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.norm import GraphNorm, GraphSizeNorm, InstanceNorm, LayerNorm, MeanSubtractionNorm, PairNorm
 
-from lrga.distributed.attention import PartitionedAttention
 from lrga.distributed.collectives import Group, world_size
-from lrga.distributed.graph import GraphPart
-from lrga.distributed.links import ShardedEmbedding
-from lrga.distributed.norm import RankBatchNorm, convert_norms
+from lrga.distributed.partition.attention import PartitionedAttention
+from lrga.distributed.partition.graph import GraphPart
+from lrga.distributed.partition.links import ShardedEmbedding
+from lrga.distributed.partition.norm import RankBatchNorm, convert_norms
 from lrga.errors import UnsupportedError
 from lrga.nn.attention import LowRankGlobalAttention
 from lrga.nn.encoders import NodeEmbedding
@@ -42,15 +42,14 @@ def partition_model(model: nn.Module, part: GraphPart) -> nn.Module:
 
     Parameters have the same names and shapes, and all ranks get the values of rank 0; state dicts are interchangeable.
     Call the copy with the features of own nodes and ``part.edges``. Losses and gradients must be summed over the ranks;
-    :func:`~lrga.distributed.step.training_step` and :func:`~lrga.distributed.links.link_step` do this. Every rank
-    must make every call. Of learned node vectors (:class:`~lrga.nn.encoders.NodeEmbedding`) a rank keeps the rows of
-    its own nodes.
+    :func:`~lrga.distributed.training_step` and :func:`~lrga.distributed.link_step` do this. Every rank must make every
+    call. Of learned node vectors (:class:`~lrga.nn.encoders.NodeEmbedding`) a rank keeps the rows of its own nodes.
 
     Args:
         model: :class:`lrga.GNN`, or a model of its layers and of :class:`lrga.LowRankGlobalAttention`;
             :class:`~lrga.models.link.LinkModel` and :class:`~lrga.models.link.LinkGNN`; PyG models of these layers,
             plain or augmented by :func:`lrga.augment`. Layers that would see only this rank's nodes are an error.
-        part: What :func:`~lrga.distributed.graph.partition_graph` returned.
+        part: What :func:`~lrga.distributed.partition_graph` returned.
 
     Example:
         >>> import lrga

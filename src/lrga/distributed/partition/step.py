@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lrga.distributed.collectives import Group, reduce_, world_size
-from lrga.distributed.graph import GraphPart
+from lrga.distributed.partition.graph import GraphPart
 from lrga.errors import ShapeError
 from lrga.nn.encoders import NodeEmbedding
 
@@ -73,7 +73,7 @@ def training_step(
     """One training step on the whole partitioned graph; returns the loss, the mean over the rows of all ranks.
 
     Args:
-        model: The result of :func:`~lrga.distributed.model.partition_model`.
+        model: The result of :func:`~lrga.distributed.partition_model`.
         part: This rank's part.
         x: Features of own nodes.
         targets: Targets of own nodes; with ``task="edge"`` of local edges, with ``"graph"`` of the graph (all ranks).
