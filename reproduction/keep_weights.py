@@ -16,7 +16,7 @@ import lrga
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS, PRETRAINED = ROOT / "reproduction" / "results" / "table1", ROOT / "pretrained"
-MOST_BYTES = 2_500_000
+MAX_BYTES = 2_500_000
 
 
 def keep(folder: Path) -> Path:
@@ -38,8 +38,8 @@ def keep(folder: Path) -> Path:
     }
     target = lrga.save_pretrained(lrga.load_pretrained(folder), PRETRAINED / name, record=facts)
     size = sum(file.stat().st_size for file in target.iterdir())
-    if size > MOST_BYTES:
-        raise SystemExit(f"expected at most {MOST_BYTES:,} bytes in {target}, got {size:,}; do not commit it")
+    if size > MAX_BYTES:
+        raise SystemExit(f"expected at most {MAX_BYTES:,} bytes in {target}, got {size:,}; do not commit it")
     return target
 
 

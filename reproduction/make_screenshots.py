@@ -31,7 +31,7 @@ SHAPE = [
     "cpu",
 ]
 RUNS = {"cluster-lrga": ["--attention-heads", "2"], "cluster-plain": ["--no-lrga"]}
-LARGEST = 400_000
+MAX_BYTES = 400_000
 
 
 def train(work: Path) -> None:
@@ -56,8 +56,8 @@ def save(page: Page, path: Path) -> None:
     page.screenshot(path=path)
     with Image.open(path) as picture:
         picture.convert("RGB").quantize(192, dither=Image.Dither.NONE).save(path, optimize=True)
-    if path.stat().st_size > LARGEST:
-        raise SystemExit(f"{path} has {path.stat().st_size:,} bytes, more than {LARGEST:,}")
+    if path.stat().st_size > MAX_BYTES:
+        raise SystemExit(f"{path} has {path.stat().st_size:,} bytes, more than {MAX_BYTES:,}")
     print(path.relative_to(ROOT))
 
 

@@ -162,7 +162,7 @@ def test_what_is_not_there_is_refused_in_words(runs, monkeypatch):
         explain(runs / "lrga", split="all")
     with pytest.raises(UnsupportedError, match="plain network"):
         explain(runs / "plain")
-    monkeypatch.setattr(attention, "MOST_NODES", 3)
+    monkeypatch.setattr(attention, "MAX_NODES", 3)
     with pytest.raises(UnsupportedError, match="at most 3 nodes"):
         explain(runs / "lrga")
 

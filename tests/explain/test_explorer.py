@@ -56,7 +56,7 @@ def test_a_large_graph_draws_some_of_its_edges_only(found, monkeypatch):
 
 
 def test_more_than_a_browser_opens_is_refused(found, monkeypatch):
-    monkeypatch.setattr(explorer, "LARGEST", 100)
+    monkeypatch.setattr(explorer, "MAX_BYTES", 100)
     with pytest.raises(OptionError, match="--layers"):
         explorer_page(found)
 

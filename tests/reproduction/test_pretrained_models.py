@@ -8,7 +8,7 @@ import torch
 
 import lrga
 from lrga.tasks.metrics import f1_positive
-from reproduction.keep_weights import MOST_BYTES, PRETRAINED, RECORDS, main
+from reproduction.keep_weights import MAX_BYTES, PRETRAINED, RECORDS, main
 
 NAMES = sorted(folder.name for folder in PRETRAINED.iterdir())
 SHARED_TSP = Path(__file__).resolve().parents[3] / "shared" / "data" / "tsp"
@@ -22,7 +22,7 @@ def test_every_network_belongs_to_a_record(name):
     assert (record["status"], record["last"]["test_metric"]) == ("finished", kept["test"])
     model = lrga.load_pretrained(name)
     assert sum(p.numel() for p in model.parameters()) == record["model"]["parameters"]
-    assert sum(file.stat().st_size for file in (PRETRAINED / name).iterdir()) <= MOST_BYTES
+    assert sum(file.stat().st_size for file in (PRETRAINED / name).iterdir()) <= MAX_BYTES
 
 
 def test_all_of_them_are_small_enough_for_the_repository():

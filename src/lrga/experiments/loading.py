@@ -29,7 +29,7 @@ DAMAGE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError
 _SKIPPED_FOLDERS = {"checkpoints", "tensorboard", "__pycache__"}
 _RUN_FILES = ("metrics.jsonl", "model.json", "result.json", "environment.json")
 PATIENCE = 2.0  # seconds between two progress messages
-_LARGEST = 50_000_000  # bytes; larger JSON files are no records
+_MAX_BYTES = 50_000_000  # bytes; larger JSON files are no records
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _read(place: Path, found: Collection) -> None:
 
 def _read_file(path: Path, found: Collection) -> None:
     named = bool(RUN_NAME.search(path.name.removesuffix(".json").partition(".attempt-")[0]))
-    if path.stat().st_size > _LARGEST:
+    if path.stat().st_size > _MAX_BYTES:
         reason = f"larger than any record, {path.stat().st_size:,} bytes"
         found.problems.append(Problem(str(path), reason, named))
         return

@@ -23,7 +23,7 @@ DRAWN = "†"
 LRGA_OPTIONS = (  # a plain network has none of these
     "lrga", "rank", "attention_heads", "normalize", "qk_norm", "gate", "attention_dropout", "wiring", "skip", "backend",
 )  # fmt: skip
-MOST_GAINS = 12  # with more pairs, their differences are summarised
+MAX_GAINS = 12  # with more pairs, their differences are summarised
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ def gains(rows: Sequence[Row]) -> list[str]:
     """One line per pair: the change by LRGA, with a confidence interval over common seeds."""
     pairs = lrga_pairs(rows, labelled=True)
     lines = []
-    for pair in pairs[:MOST_GAINS]:
+    for pair in pairs[:MAX_GAINS]:
         found, metric = pair.difference, pair.augmented.metric
         if found is not None:
             who = "" if len(pairs) == 1 else f"{', '.join(map(value_text, pair.augmented.cell.labels.values()))}: "

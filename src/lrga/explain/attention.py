@@ -28,7 +28,7 @@ from lrga.training.runs.run import load_run
 from lrga.training.runs.trust import data_from_file
 
 _SLOW_NODES = 2_000
-MOST_NODES, MOST_EDGES = 200_000, 4_000_000
+MAX_NODES, MAX_EDGES = 200_000, 4_000_000
 Say = Callable[[str], None]
 PAIRS = 300  # link prediction: at most this many links, and as many other pairs, are shown
 _LINKS = Task(level="edge", kind="classification", out_channels=2, classes=("no link", "link"))
@@ -288,10 +288,10 @@ def drawn_graph(
     For a large graph, ``say`` reports that this takes a while. A graph too large for a browser is an error.
     """
     num_edges = len(edges)
-    if num_nodes > MOST_NODES or num_edges > MOST_EDGES:
+    if num_nodes > MAX_NODES or num_edges > MAX_EDGES:
         got = f"{num_nodes:,} nodes and {num_edges:,} edges"
         remedy = "pass a smaller graph with --input"
-        raise UnsupportedError(f"a graph of at most {MOST_NODES:,} nodes and {MOST_EDGES:,} edges", got, remedy)
+        raise UnsupportedError(f"a graph of at most {MAX_NODES:,} nodes and {MAX_EDGES:,} edges", got, remedy)
     if say is not None and num_nodes > _SLOW_NODES:
         say(f"drawing {num_nodes:,} nodes and {num_edges:,} edges, and finding their communities")
     if given is not None and given.dim() == 2 and given.size(0) == num_nodes and given.size(1) >= 2:

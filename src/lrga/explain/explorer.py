@@ -15,7 +15,7 @@ from lrga.explain.html import render, write_page
 DRAWN_EDGES = 8_000  # at most; more would make clicks slow
 DRAWN_EDGES_OF_LARGE = 3_000
 WEBGL_NODES = 2000  # above this, nodes are drawn with WebGL
-LARGEST = 400_000_000  # bytes of factors; browsers do not open larger pages
+MAX_BYTES = 400_000_000  # bytes of factors; browsers do not open larger pages
 
 
 def write_explorer(
@@ -38,9 +38,9 @@ def write_explorer(
 def explorer_page(found: Explanation) -> str:
     """The page: it contains the factors and computes rows of the attention on request."""
     size = sum(layer.u.nbytes + layer.v.nbytes for layer in found.layers)
-    if size > LARGEST:
+    if size > MAX_BYTES:
         got = f"{size:,} bytes of {len(found.layers)} layers"
-        raise OptionError(f"at most {LARGEST:,} bytes of factors in a page", got, "choose fewer layers: --layers 1")
+        raise OptionError(f"at most {MAX_BYTES:,} bytes of factors in a page", got, "choose fewer layers: --layers 1")
     dataset = Path(found.dataset).name if Path(found.dataset).is_absolute() else found.dataset
     where = f"graph {found.graph} of {dataset}" + (f", {found.split}" if found.split else "")
     return render(

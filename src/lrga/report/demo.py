@@ -19,7 +19,7 @@ EPOCHS = 12
 BATCH_SIZE = 32
 NORM_BATCHES = 20
 OUTPUT = "demo"
-MOST_THREADS = 4  # more threads are slower at these sizes
+MAX_THREADS = 4  # more threads are slower at these sizes
 
 
 def demo_study(output: str | Path = OUTPUT, *, sizes: Sequence[int] | None = None, epochs: int | None = None) -> Study:
@@ -76,7 +76,7 @@ def run_demo(
         return table, None
 
 
-def free_cores(most: int = MOST_THREADS) -> int:
+def free_cores(most: int = MAX_THREADS) -> int:
     """Number of idle cores, at least one: threads that wait for each other are slow on a busy machine."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     idle = round(cores - os.getloadavg()[0]) if hasattr(os, "getloadavg") else cores

@@ -14,7 +14,7 @@ from lrga.explain.html import chart_text
 from lrga.explain.style import COLOURS, PAPER, colour
 
 Figure = dict[str, Any]
-_FEW = 12  # most series in a legend; with more, hovering shows the name
+_MAX_SERIES = 12  # most series in a legend; with more, hovering shows the name
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star")
 
 
@@ -60,7 +60,7 @@ def rank_figure(networks: Sequence[tuple[str, list[tuple[int, Row]]]]) -> Figure
         "xaxis": {"title": {"text": "rank κ"}, "rangemode": "tozero"},
         "yaxis": {"title": {"text": label}},
         "height": 420,
-        "showlegend": len(series) <= _FEW,
+        "showlegend": len(series) <= _MAX_SERIES,
     }
     return {"data": [_trace(number, line) for number, line in enumerate(series)], "layout": layout}
 
@@ -119,7 +119,7 @@ def _results(metric: str, rows: Sequence[Row]) -> Figure:
         for name, points in (("ours", ours), ("published", paper))
         if points
     ]
-    few = len(rows) <= _FEW
+    few = len(rows) <= _MAX_SERIES
     layout = {
         "xaxis": {"title": {"text": f"test {metric}"}, "tickangle": 0, "nticks": 6},
         "yaxis": {

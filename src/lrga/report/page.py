@@ -23,7 +23,7 @@ POINTS = 100  # most points of a curve; fewer if there are many runs, to keep th
 _ALL_POINTS = 12_000
 _CURVE = ("epoch", "train_metric", "val_metric", "test_metric", "train_loss", "val_loss", "test_loss", "lr")
 _UNSHOWN = ("seconds", "elapsed")
-_MOST_PROBLEMS = 200
+_MAX_PROBLEMS = 200
 
 
 def write_report(
@@ -91,9 +91,9 @@ def page_of(found: Collection, *, title: str = "Runs of lrga", reference: Refere
         details=[_details(run) for run in found.runs],
         rank_chart=_chart(charts, "rank-chart", rank_figure(ranks)) if ranks else None,
         benchmarks=[_benchmark(path, values) for path, values in found.others],
-        problems=found.problems[:_MOST_PROBLEMS],
+        problems=found.problems[:_MAX_PROBLEMS],
         logged=sorted(logged),
-        more_problems=max(len(found.problems) - _MOST_PROBLEMS, 0),
+        more_problems=max(len(found.problems) - _MAX_PROBLEMS, 0),
         choices={
             "dataset": sorted({run.config.data.name for run in found.runs}),
             "model": sorted({model_label(run.config) for run in found.runs}),

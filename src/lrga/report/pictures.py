@@ -16,11 +16,11 @@ from lrga.report.figures import rank_curve
 _SPLITS = {"train": "dotted", "val": "solid", "test": "dashed"}
 _WORDS = {"train": "training", "val": "validation", "test": "test"}
 _NAMED = 12  # most series in a legend
-_WIDEST = 60  # most characters of a name
+_MAX_CHARACTERS = 60  # most characters of a name
 QUANTITIES = ("metric", "loss")
 
 
-MOST_POINTS = 40  # of a learning curve, approximately
+MAX_POINTS = 40  # of a learning curve, approximately
 
 
 def plot_curves(
@@ -66,7 +66,7 @@ def _curve_lines(axes: Any, row: Row, number: int, quantity: str, splits: Sequen
         for place, (split, values) in enumerate(curves):
             label = None if marked or place else _short(name)
             marker = None if marked else MARKERS[number % len(MARKERS)]
-            epochs, values = ([*line[:: 1 + len(line) // MOST_POINTS], line[-1]] for line in (curve["epoch"], values))
+            epochs, values = ([*line[:: 1 + len(line) // MAX_POINTS], line[-1]] for line in (curve["epoch"], values))
             axes.plot(epochs, values, color=colour(number), linestyle=_SPLITS[split], label=label,
                       marker=marker, markevery=max(1, len(values) // 2), markersize=3.5)  # fmt: skip
         marked = marked or bool(curves)
@@ -109,7 +109,7 @@ def _panels(cells: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def _short(text: str) -> str:
-    return plain(text if len(text) <= _WIDEST else f"{text[: _WIDEST - 2]} …")
+    return plain(text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 2]} …")
 
 
 def _legend(axes: Any, title: str = "") -> None:

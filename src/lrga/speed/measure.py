@@ -25,7 +25,7 @@ from lrga.training.determinism import choose_device
 
 WIDTH, RANK = 64, 30
 TOLERANCE = 1e-4
-MOST_SCORES = 2e7  # limit for quadratic methods: more take too much time and memory
+MAX_SCORES = 2e7  # limit for quadratic methods: more take too much time and memory
 SECONDS = 0.5  # time for one measurement
 CASES: dict[str, Sequence[int]] = {
     "24 graphs of 40 to 190 nodes": torch.randint(40, 191, (24,), generator=torch.Generator().manual_seed(0)).tolist(),
@@ -226,7 +226,7 @@ def skip_reason(sizes: Sequence[int], method: str) -> str | None:
         return "supports one graph only"
     quadratic = {"MultiheadAttention": len(sizes) * max(sizes) ** 2, "lrga, O(n²) definition": sum(sizes) ** 2}
     scores = quadratic.get(method, 0)
-    return f"too large: {scores:.1e} scores" if scores > MOST_SCORES else None
+    return f"too large: {scores:.1e} scores" if scores > MAX_SCORES else None
 
 
 def kept_mb(forward: Callable[[], Tensor], given: Sequence[Tensor] = ()) -> float:
@@ -268,7 +268,7 @@ def _error(sizes: Sequence[int], shape: tuple[int, int], device: torch.device) -
     exact = LowRankGlobalAttention(*shape, backend="dense").to(device, torch.float64)
     exact.load_state_dict(ours.state_dict())
     parts = zip(ours(x, batch).split(list(sizes)), x.double().split(list(sizes)), strict=True)
-    small = [(found, own) for found, own in parts if len(own) ** 2 <= MOST_SCORES / 4]
+    small = [(found, own) for found, own in parts if len(own) ** 2 <= MAX_SCORES / 4]
     return max((_relative(found.double(), exact(own)) for found, own in small), default=0.0)
 
 

@@ -198,7 +198,7 @@ def random_graph(num_nodes: int, density: float, seed: int) -> LabelledGraph:
     return from_adjacency(upper | upper.T)
 
 
-_LARGEST = 7
+_MAX_NODES = 7
 
 
 @functools.cache
@@ -209,8 +209,8 @@ def connected_graphs(num_nodes: int) -> tuple[LabelledGraph, ...]:
         >>> len(connected_graphs(5))
         21
     """
-    if not 1 <= num_nodes <= _LARGEST:
-        raise OptionError(f"1 to {_LARGEST} nodes", str(num_nodes), "use fewer nodes; the atlas has no larger graphs")
+    if not 1 <= num_nodes <= _MAX_NODES:
+        raise OptionError(f"1 to {_MAX_NODES} nodes", str(num_nodes), "use fewer nodes; the atlas has no larger graphs")
     networkx = optional_module("networkx", "for the atlas of small graphs", "graphs")
     graphs = (g for g in networkx.graph_atlas_g() if len(g) == num_nodes)
     return tuple(as_graph(g) for g in graphs if networkx.is_connected(g))

@@ -24,13 +24,13 @@ from lrga.ops.attention.reference import (
 )
 from lrga.ops.attention.segments import Segments, Tiles
 
-LARGEST_RANK = 64  # larger K × K do not fit a program's memory, except for one large graph in TF32 or half precision
-LARGEST_STREAMED_RANK = 128
-STREAMED = f" ({LARGEST_STREAMED_RANK} for a module on one large graph, in TF32 or half precision)"
-LARGEST_EXACT_RANK = 32  # float32 without TF32, if a program has less shared memory than
+MAX_RANK = 64  # larger K × K do not fit a program's memory, except for one large graph in TF32 or half precision
+MAX_STREAMED_RANK = 128
+STREAMED = f" ({MAX_STREAMED_RANK} for a module on one large graph, in TF32 or half precision)"
+MAX_EXACT_RANK = 32  # float32 without TF32, if a program has less shared memory than
 MIN_EXACT_MEMORY = 163_840  # bytes
-LARGEST_TILED_GRAPH = 1 << 20  # nodes of one graph with given u, v and z; sums over more tiles take long
-WIDEST_FUSED = 128  # channels up to which small graphs are projected inside the kernel
+MAX_TILED_NODES = 1 << 20  # nodes of one graph with given u, v and z; sums over more tiles take long
+MAX_FUSED_CHANNELS = 128  # channels up to which small graphs are projected inside the kernel
 MIN_STREAMED_NODES = 16_384  # minimum nodes of one graph for the kernels of large graphs
 KERNEL_NORMALIZATIONS = ("graph", "rms")  # "rms" is computed by PyTorch after the kernels
 
@@ -225,17 +225,17 @@ def tiles_of(segments: Segments, device: torch.device) -> Tiles:
 
 
 def _why_not_kernels(
-    normalize: str | None, rank: int, dtype: torch.dtype, *tensors: Tensor, largest: int = LARGEST_RANK
+    normalize: str | None, rank: int, dtype: torch.dtype, *tensors: Tensor, largest: int = MAX_RANK
 ) -> str | None:
     if normalize not in KERNEL_NORMALIZATIONS:
         return f"normalize={normalize!r} is computed by PyTorch"
-    if rank > LARGEST_EXACT_RANK:
+    if rank > MAX_EXACT_RANK:
         scarce = shared_memory(tensors[0].device) < MIN_EXACT_MEMORY
-        if rank > (limit := min(largest, LARGEST_RANK) if scarce else largest):
-            where = "" if scarce or limit > LARGEST_RANK else STREAMED
+        if rank > (limit := min(largest, MAX_RANK) if scarce else largest):
+            where = "" if scarce or limit > MAX_RANK else STREAMED
             return f"rank {rank}, but the kernels support at most {limit}{where}"
         # Exact products store each factor as two numbers. A compiler does not trace the check of the switch.
-        limit = LARGEST_EXACT_RANK if scarce else LARGEST_RANK
+        limit = MAX_EXACT_RANK if scarce else MAX_RANK
         if dtype == torch.float32 and rank > limit and (torch.compiler.is_compiling() or not allows_tf32()):
             return f"rank {rank} in float32 without TF32, but on this GPU the kernels support at most {limit}"
     return why_not_triton(*tensors)
@@ -244,7 +244,7 @@ def _why_not_kernels(
 def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None) -> str | None:
     if (why_not := _why_not_kernels(normalize, max(u.size(-1), z.size(-1)), u.dtype, u, v, z)) is not None:
         return why_not
-    if not torch.compiler.is_compiling() and segments.num_nodes > LARGEST_TILED_GRAPH * max(segments.num_graphs, 1):
+    if not torch.compiler.is_compiling() and segments.num_nodes > MAX_TILED_NODES * max(segments.num_graphs, 1):
         return "products of u, v and z of a graph of this size are computed by PyTorch"
     return None
 
@@ -258,11 +258,11 @@ def _why_not_fused(
     if bias is None:
         return "the projection has no bias"
     large = _is_large(segments)
-    largest = LARGEST_STREAMED_RANK if large else LARGEST_RANK
+    largest = MAX_STREAMED_RANK if large else MAX_RANK
     if (why_not := _why_not_kernels(normalize, rank, _product_dtype(x), x, weight, bias, largest=largest)) is not None:
         return why_not
-    if not large and x.size(1) > WIDEST_FUSED:
-        return f"{x.size(1)} channels, but at most {WIDEST_FUSED} are fused"
+    if not large and x.size(1) > MAX_FUSED_CHANNELS:
+        return f"{x.size(1)} channels, but at most {MAX_FUSED_CHANNELS} are fused"
     return None
 
 

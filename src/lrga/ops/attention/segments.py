@@ -22,7 +22,7 @@ from lrga.checks import check_batch, check_offsets, count_graphs, may_read_value
 from lrga.errors import BatchError
 from lrga.ops.cached import Cacheable, cached, is_capturing, outside_inference
 
-SMALLEST_CHUNK, LARGEST_CHUNK = 4, 64
+MIN_CHUNK, MAX_CHUNK = 4, 64
 TRACED_WITHOUT_COUNT = (
     "pass num_graphs=… with the batch vector to the model (batch_size=… in PyG's own models) or to "
     "lrga.batch_context: a traced model cannot read the number of graphs from the vector"
@@ -321,7 +321,7 @@ def _chunk_rows(num_nodes: int, num_graphs: int) -> int:
     """A power of two near half the mean graph size: few unused rows, but products that are large enough to be fast."""
     if torch.compiler.is_compiling() or not num_graphs:
         return CHUNK_WHILE_COMPILING
-    rows = SMALLEST_CHUNK
-    while rows < LARGEST_CHUNK and rows * 4 <= num_nodes // num_graphs:
+    rows = MIN_CHUNK
+    while rows < MAX_CHUNK and rows * 4 <= num_nodes // num_graphs:
         rows *= 2
     return rows
