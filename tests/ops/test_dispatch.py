@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -5,7 +7,7 @@ import torch
 import lrga
 from lrga.errors import BatchError, DeviceError, DTypeError, OptionError, ShapeError, UnsupportedError
 from lrga.ops import attention as dispatch
-from lrga.ops.attention import BACKENDS, choose_backend
+from lrga.ops.attention import BACKENDS, choose_implementation
 from lrga.ops.attention.segments import Segments
 
 
@@ -77,7 +79,7 @@ def test_bad_input_is_refused_in_words(change, error, words):
 
 
 def test_auto_is_the_linear_form():
-    assert choose_backend("auto", None, torch.zeros(1)) == "segmented"
+    assert choose_implementation("auto", Segments(5, 1), "graph", 3, torch.float32, (torch.zeros(1),)) == "segmented"
 
 
 def test_triton_is_refused_with_the_reason_where_it_cannot():
@@ -99,9 +101,9 @@ def test_the_module_computes_the_same_by_all_backends_from_one_state(heads):
 
 
 def why_not_fused(channels=8, rank=3, *, dtype=torch.float32, **options):
-    x, weight, bias = (torch.zeros(shape, dtype=dtype) for shape in ((5, channels), (4 * rank, channels), (4 * rank,)))
+    x, bias = torch.zeros(5, channels, dtype=dtype), torch.zeros(4 * rank, dtype=dtype)
     options = {"normalize": "graph", "between": ""} | options
-    return dispatch._why_not_fused(x, weight, bias, Segments(5, 1), rank, **options)
+    return dispatch._why_not_fused(x, bias, Segments(5, 1), rank, **options)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,11 @@ def why_not_fused(channels=8, rank=3, *, dtype=torch.float32, **options):
 )
 def test_why_not_the_faster_backend_is_said(options, reason, monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "0")
-    assert reason in why_not_fused(**options)
+    module = lrga.LowRankGlobalAttention(
+        8, options.get("rank", 3), backend="triton", normalize=options.get("normalize", "graph")
+    )
+    with pytest.raises(UnsupportedError, match=reason):
+        module(torch.zeros(5, 8))
     u = torch.zeros(5, 1, options.pop("rank", 3))
     with pytest.raises(UnsupportedError, match=reason):
         dispatch.attend(u, u, u, Segments(5, 1), backend="triton", **options)
@@ -149,3 +155,61 @@ def test_exact_products_of_high_rank_need_much_shared_memory(monkeypatch, room, 
     assert (why is None) is taken
     assert taken or "without TF32" in why
     assert why_not_fused(rank=rank, dtype=torch.bfloat16) is None
+
+
+class OnGPU(torch.Tensor):
+    """A tensor on the CPU that reports a GPU as its device, for the choice alone."""
+
+    device = torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize(
+    ("why_not_fused", "width", "supported", "chosen", "said"),
+    [
+        (None, 8, True, "fused", []),
+        ("", 8, True, "triton", []),
+        ("300 channels", 8, True, "triton", ["projection by PyTorch, before the attention: 300 channels"]),
+        ("", 200, True, "segmented", ["attention by PyTorch, not by Triton kernels: rank 200, but "]),
+        (
+            "no bias",
+            200,
+            True,
+            "segmented",
+            ["attention by PyTorch.*rank 200.*; not fused.*: no bias"],
+        ),
+        (None, 8, False, "segmented", ["attention by PyTorch, not by Triton kernels: it is old$"]),
+        (
+            "no bias",
+            8,
+            False,
+            "segmented",
+            ["attention by PyTorch.*: it is old; not fused with.*: no bias"],
+        ),
+    ],
+)
+def test_one_choice_for_a_call_and_one_line_that_explains_it(
+    monkeypatch, caplog, why_not_fused, width, supported, chosen, said
+):
+    checks = []
+    monkeypatch.setattr(dispatch, "_said", set())
+    monkeypatch.setattr(dispatch, "shared_memory", lambda _: 1 << 20)
+    monkeypatch.setattr(dispatch, "runs_on_gpu", lambda *_: checks.append(1) or supported)
+    monkeypatch.setattr(dispatch, "why_not_triton", lambda *_: checks.append(1) or "it is old")
+    x = torch.zeros(5, 8).as_subclass(OnGPU)
+    with caplog.at_level("INFO", "lrga.ops"):
+        for _ in range(2):
+            arguments = "auto", Segments(5, 1), "graph", width, torch.float16, (x,), why_not_fused
+            assert choose_implementation(*arguments) == chosen
+    assert len(checks) == (2 if supported else 4)
+    assert len(caplog.messages) == len(said)
+    assert all(re.match(words, message) for words, message in zip(said, caplog.messages, strict=True))
+
+
+def test_kernels_that_are_switched_off_are_not_chosen(monkeypatch, caplog):
+    monkeypatch.setattr(dispatch, "runs_on_gpu", lambda *_: False)
+    monkeypatch.setattr(dispatch, "why_not_triton", lambda *_: None)
+    x = torch.zeros(5, 8).as_subclass(OnGPU)
+    with caplog.at_level("INFO", "lrga.ops"):
+        found = choose_implementation("auto", Segments(5, 1), "graph", 8, torch.float32, (x,), None)
+    assert found == "segmented"
+    assert not caplog.messages

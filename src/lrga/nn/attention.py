@@ -157,11 +157,7 @@ class LowRankGlobalAttention(nn.Module):
         if self.maps is None:
             if self.project is None:
                 return x.new_zeros(x.size(0), 0)
-            out = self._fused(x, segments)
-            if out is None:
-                u, v, z, m4 = self._project(x).unbind(2)  # each [N, H, K]
-                attended = self._attend(u, v, z, segments, self.gate)
-                out = torch.cat([attended, m4.to(attended.dtype)], dim=-1).flatten(1)
+            out = self._attend_projected(x, segments)
         else:
             parts = []
             for head, gate in zip(self._heads(), self._gates(), strict=True):
@@ -251,16 +247,18 @@ class LowRankGlobalAttention(nn.Module):
         out = F.relu(out, inplace=is_linear(self.project))
         return out.view(-1, self.heads, 4, self.rank)  # [N, H, 4, K]
 
-    def _fused(self, x: Tensor, segments: Segments) -> Tensor | None:
-        """The result of a kernel that includes the projection; ``None`` if there is none for these inputs."""
+    def _attend_projected(self, x: Tensor, segments: Segments) -> Tensor:
         project = self.project
-        if not is_linear(project):
-            return None
+        if not is_linear(project):  # only its output is known
+            u, v, z, m4 = self._project(x).unbind(2)  # each [N, H, K]
+            attended = self._attend(u, v, z, segments, self.gate)
+            return torch.cat([attended, m4.to(attended.dtype)], dim=-1).flatten(1)
         return attend_projected(
             x,
             project.weight,
             project.bias,
             segments,
+            project=self._project,
             heads=self.heads,
             rank=self.rank,
             normalize=self.normalize,

@@ -41,7 +41,7 @@ _said: set[str] = set()
 def triton_attention(
     u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None = "graph", eps: float = 1e-6
 ) -> Tensor:
-    """The attention by Triton kernels; :func:`choose_backend` has checked that they support the input."""
+    """The attention by Triton kernels; :func:`choose_implementation` has checked that they support the input."""
     from lrga.ops.attention.batched import tiled_attention
 
     assert normalize in KERNEL_NORMALIZATIONS
@@ -142,21 +142,24 @@ def attend(
     gate: Tensor | None = None,
     eps: float = 1e-6,
     backend: str = "auto",
+    chosen: str | None = None,
 ) -> Tensor:
     """The attention of H heads on checked input: ``u, v: [N, H, K]``, ``z: [N, H, Z]`` to ``[N, H, Z]``.
 
-    ``gate`` is ``[H]``; :mod:`~lrga.ops.attention.reference` has the formulas of the options.
+    ``gate`` is ``[H]``; :mod:`~lrga.ops.attention.reference` has the formulas of the options. ``chosen`` is the result
+    of :func:`choose_implementation` if it has been called already.
     """
     check_normalization(normalize, eps, qk_norm=qk_norm, gate=gate is not None)
     dtype = torch.promote_types(torch.promote_types(u.dtype, v.dtype), z.dtype)
     u, v, z = u.to(dtype), v.to(dtype), z.to(dtype)
     attended = z if gate is None else with_ones(z)
-    why_not = _why_not_tiled(u, v, attended, segments, normalize)
-    implementation = IMPLEMENTATIONS[choose_backend(backend, why_not, u)]
+    if chosen is None:
+        width = max(u.size(-1), attended.size(-1))
+        chosen = choose_implementation(backend, segments, normalize, width, dtype, (u, v, z))
     with without_autocast(u.device.type):  # autocast would round the sums over nodes to half precision
         if qk_norm:
             u, v = rms_normalized(u, eps), rms_normalized(v, eps)
-        attended = implementation(u, v, attended, segments, normalize, eps)
+        attended = IMPLEMENTATIONS[chosen](u, v, attended, segments, normalize, eps)
         return attended if gate is None else gated(attended, z, gate, eps)
 
 
@@ -166,6 +169,7 @@ def attend_projected(
     bias: Tensor | None,
     segments: Segments,
     *,
+    project: Callable[[Tensor], Tensor],
     heads: int,
     rank: int,
     normalize: str | None = "graph",
@@ -173,18 +177,19 @@ def attend_projected(
     gate: Tensor | None = None,
     eps: float = 1e-6,
     backend: str = "auto",
-) -> Tensor | None:
-    """``[attended, m4]`` of each head from the node features, ``[N, H * 2K]``; ``None`` if no kernel fuses the
-    projection; the caller then projects and calls :func:`attend`."""
-    if backend not in ("auto", "triton") or x.size(1) == 0:
-        return None
+) -> Tensor:
+    """``[attended, m4]`` of each head from the node features, ``[N, H * 2K]``.
+
+    ``project(x)`` is called if no kernel includes the projection; it returns u, v, z and m4, ``[N, H, 4, K]``.
+    """
+    dtype, width = _product_dtype(x), rank + (gate is not None)
     between = "qk_norm" if qk_norm else "" if gate is None else "gate"
-    why_not = _why_not_fused(x, weight, bias, segments, rank, normalize, between)
-    if why_not is not None and x.device.type == "cuda":
-        _say_once(f"projection by PyTorch, before the attention: {why_not}")
-    if why_not is not None or (backend == "auto" and not runs_on_gpu(x)):
-        return None
-    dtype = _product_dtype(x)
+    why_not = _why_not_fused(x, bias, segments, rank, normalize, between)
+    chosen = choose_implementation(backend, segments, normalize, width, dtype, (x, weight, bias), why_not)
+    if chosen != "fused":
+        u, v, z, m4 = project(x).unbind(2)
+        attended = attend(u, v, z, segments, normalize=normalize, qk_norm=qk_norm, gate=gate, eps=eps, chosen=chosen)
+        return torch.cat([attended, m4.to(attended.dtype)], dim=-1).flatten(1)
     assert bias is not None
     if _is_large(segments):
         from lrga.ops.attention.streaming import streaming_attention
@@ -202,19 +207,43 @@ def attend_projected(
         return torch.cat([rms_normalized(attended, eps), m4], dim=-1).flatten(1)
 
 
-def choose_backend(backend: str, why_not: str | None, u: Tensor) -> str:
-    """The implementation for ``backend``; ``why_not`` is the reason against Triton, if any."""
+def choose_implementation(
+    backend: str,
+    segments: Segments,
+    normalize: str | None,
+    width: int,
+    dtype: torch.dtype,
+    tensors: tuple[Tensor, *tuple[Tensor | None, ...]],
+    why_not_fused: str | None = "",
+) -> str:
+    """The implementation of one call: ``"fused"`` (kernels that include the projection) or one of ``IMPLEMENTATIONS``.
+
+    ``width`` is the largest number of columns of u, v and z, ``dtype`` that of their products. ``why_not_fused`` is the
+    reason against ``"fused"``, ``""`` if there is no projection. On a GPU the log reports the reason for the choice.
+    """
     check_choice("backend", backend, BACKENDS)
+    if backend not in ("auto", "triton"):
+        return backend
+    on_gpu, device = runs_on_gpu(*tensors), tensors[0].device
+    if backend == "auto" and not on_gpu and device.type != "cuda":
+        return "segmented"
+    unsupported = None if on_gpu else why_not_triton(*tensors)
+    wanted = on_gpu or backend == "triton"
+    if wanted and unsupported is None and why_not_fused is None:
+        return "fused"
+    why_not = _why_not_kernels(normalize, width, dtype, device) or unsupported
+    most = MAX_TILED_NODES * max(segments.num_graphs, 1)
+    if why_not is None and not torch.compiler.is_compiling() and segments.num_nodes > most:
+        why_not = "products of u, v and z of a graph of this size are computed by PyTorch"
     if backend == "triton" and why_not is not None:
         got = f"one that they do not support: {why_not}"
         raise UnsupportedError("an attention that the Triton kernels support", got, "pass backend='auto'")
-    if backend != "auto":
-        return backend
-    if why_not is None and runs_on_gpu(u):
-        return "triton"
-    if u.device.type == "cuda" and why_not is not None:
-        _say_once(f"attention by PyTorch, not by Triton kernels: {why_not}")
-    return "segmented"
+    if device.type == "cuda" and why_not is not None:
+        also = f"; not fused with the projection: {why_not_fused}" if why_not_fused not in (None, "", why_not) else ""
+        _say_once(f"attention by PyTorch, not by Triton kernels: {why_not}{also}")
+    elif device.type == "cuda" and why_not_fused:
+        _say_once(f"projection by PyTorch, before the attention: {why_not_fused}")
+    return "triton" if wanted and why_not is None else "segmented"
 
 
 def tiles_of(segments: Segments, device: torch.device) -> Tiles:
@@ -225,12 +254,12 @@ def tiles_of(segments: Segments, device: torch.device) -> Tiles:
 
 
 def _why_not_kernels(
-    normalize: str | None, rank: int, dtype: torch.dtype, *tensors: Tensor, largest: int = MAX_RANK
+    normalize: str | None, rank: int, dtype: torch.dtype, device: torch.device, largest: int = MAX_RANK
 ) -> str | None:
     if normalize not in KERNEL_NORMALIZATIONS:
         return f"normalize={normalize!r} is computed by PyTorch"
     if rank > MAX_EXACT_RANK:
-        scarce = shared_memory(tensors[0].device) < MIN_EXACT_MEMORY
+        scarce = shared_memory(device) < MIN_EXACT_MEMORY
         if rank > (limit := min(largest, MAX_RANK) if scarce else largest):
             where = "" if scarce or limit > MAX_RANK else STREAMED
             return f"rank {rank}, but the kernels support at most {limit}{where}"
@@ -238,28 +267,22 @@ def _why_not_kernels(
         limit = MAX_EXACT_RANK if scarce else MAX_RANK
         if dtype == torch.float32 and rank > limit and (torch.compiler.is_compiling() or not allows_tf32()):
             return f"rank {rank} in float32 without TF32, but on this GPU the kernels support at most {limit}"
-    return why_not_triton(*tensors)
-
-
-def _why_not_tiled(u: Tensor, v: Tensor, z: Tensor, segments: Segments, normalize: str | None) -> str | None:
-    if (why_not := _why_not_kernels(normalize, max(u.size(-1), z.size(-1)), u.dtype, u, v, z)) is not None:
-        return why_not
-    if not torch.compiler.is_compiling() and segments.num_nodes > MAX_TILED_NODES * max(segments.num_graphs, 1):
-        return "products of u, v and z of a graph of this size are computed by PyTorch"
     return None
 
 
 def _why_not_fused(
-    x: Tensor, weight: Tensor, bias: Tensor | None, segments: Segments, rank: int, normalize: str | None, between: str
+    x: Tensor, bias: Tensor | None, segments: Segments, rank: int, normalize: str | None, between: str
 ) -> str | None:
     """``between`` is the name of an option that needs the projections before the attention, if there is one."""
     if between:
         return f"{between}=True is computed between projection and attention"
     if bias is None:
         return "the projection has no bias"
+    if x.size(1) == 0:
+        return "x has no columns"
     large = _is_large(segments)
     largest = MAX_STREAMED_RANK if large else MAX_RANK
-    if (why_not := _why_not_kernels(normalize, rank, _product_dtype(x), x, weight, bias, largest=largest)) is not None:
+    if (why_not := _why_not_kernels(normalize, rank, _product_dtype(x), x.device, largest)) is not None:
         return why_not
     if not large and x.size(1) > MAX_FUSED_CHANNELS:
         return f"{x.size(1)} channels, but at most {MAX_FUSED_CHANNELS} are fused"
