@@ -233,3 +233,14 @@ def test_hits_at_any_k_is_a_metric():
             LinkTask(metric=name)
         with pytest.raises(KeyError):
             METRICS[name]
+
+
+@pytest.mark.parametrize("found", [[METRICS["accuracy"]], {"accuracy": "accuracy"}, None])
+def test_own_numbers_that_are_not_metrics_by_name_are_an_error(found):
+    class Own(Task):
+        def numbers(self):
+            return found
+
+    task = Own(level="node", kind="classification", out_channels=2)
+    with pytest.raises(OptionError, match=r"numbers\(\) to return a dict of Metric by name, got .*lrga.tasks.Metric"):
+        task.logged()

@@ -281,7 +281,7 @@ def test_a_number_of_a_task_has_a_name_of_its_own(kind, make_trainer):
         with pytest.raises(OptionError, match=r"a name for a logged value, other than .*loss/val.*choose another name"):
             trainer.log(name, 1.0)
     for name in ("loss", trainer.problem.task.metric):
-        trainer.problem.task = SimpleNamespace(metric=trainer.problem.task.metric, numbers=lambda name=name: {name: 0})
+        trainer.problem.task = SimpleNamespace(metric=trainer.problem.task.metric, logged=lambda name=name: {name: 0})
         with pytest.raises(OptionError, match=rf"names other than loss and \S+, got {name}. To fix: choose other"):
             Trainer(trainer.problem)
 

@@ -44,7 +44,7 @@ class Scores:
         self.task: Any = task
         self.total, self.weight = exact(torch.zeros((), device=device)), 0.0
         self._kept: list[tuple[Tensor, Tensor, Tensor | None]] = []
-        self._metrics: dict[str, Any] = {} if task is None else {task.metric: task.metric_facts, **task.numbers()}
+        self._metrics: dict[str, Any] = {} if task is None else {task.metric: task.metric_facts, **task.logged()}
         self._ranks = any(metric.sums is None for metric in self._metrics.values())
         self.tensors: dict[str, Tensor] = {}
         self._scale = None

@@ -134,6 +134,13 @@ class _Scored:
         """
         return {name: METRICS[name] for name in self.log_metrics}
 
+    def logged(self) -> dict[str, Metric]:
+        """:meth:`numbers`, if they are metrics by name; else an error."""
+        found = self.numbers()
+        if not isinstance(found, dict) or not all(isinstance(metric, Metric) for metric in found.values()):
+            raise OptionError("numbers() to return a dict of Metric by name", repr(found), "use lrga.tasks.Metric")
+        return found
+
     def is_better(self, value: float, than: float | None) -> bool:
         """Whether a value of the metric is strictly better than another."""
         if than is None or than != than:

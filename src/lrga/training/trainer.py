@@ -87,7 +87,7 @@ class Trainer:
         """Starts a stage: its problem, with a new optimiser."""
         self.stage, self.problem = number, self.stages[number]
         task = self.problem.task
-        names = [] if task is None else ["loss", task.metric, *task.numbers()]
+        names = [] if task is None else ["loss", task.metric, *task.logged()]
         if len(set(names)) < len(names):
             expected = f"numbers of the task with names other than loss and {task.metric}"
             raise OptionError(expected, ", ".join(names[2:]), "choose other names")

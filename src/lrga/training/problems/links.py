@@ -203,7 +203,7 @@ class LinkProblem(Problem):
             found[split] = float(self.task.loss_of(*pairs)), math.nan
             if math.isfinite(found[split][0]):  # other scores cannot be ranked; the guard reports the problem
                 found[split] = found[split][0], float(self.task.score(*pairs))
-                for name, metric in self.task.numbers().items():
+                for name, metric in self.task.logged().items():
                     self.numbers[f"{name}/{split}"] = metric.function(*pairs)
         return found | {"train": (self.sums.means()[0], found["train"][1])}
 
