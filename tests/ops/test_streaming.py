@@ -147,6 +147,19 @@ def test_inputs_may_be_views_of_any_stride():
     check(130, 9, 5, 1, turned=True)
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_few_rows_of_wide_features_are_converted_at_a_time(monkeypatch, stored, request):
+    if not stored:
+        request.getfixturevalue("without_stored")
+    n, channels, converted, multiply = 500, 400, [], streaming._sum_mm
+    for name in ("BUFFER_BYTES", "STORED_BUFFER_BYTES"):
+        monkeypatch.setattr(streaming, name, 128 * channels * 2)
+    monkeypatch.setattr(streaming, "_sum_mm", lambda *args: (converted.append(args[2].size(0)), multiply(*args))[1])
+    check(n, channels, 5, 1, dtype=torch.float16, tolerance=2e-2)
+    assert sum(converted) == n
+    assert max(converted) < 2 * 128
+
+
 @pytest.mark.parametrize("channels", [25, 33])
 def test_results_do_not_vary_between_runs(channels):
     torch.manual_seed(1)

@@ -9,7 +9,7 @@ Backward, T = Uᵀ dA is summed, then a kernel turns U, V and Z (the sign of m4 
 before the activation; the library multiplies these with x and the weight. The buffer of x's gradient serves as scratch
 space until its rows are written: for gradients before the activation, and for recomputed projections. If these do not
 fit, chunks of rows are projected into a buffer: first U alone, to sum T, then U, V and Z. Beyond inputs, result,
-gradients and at most ``STORED_BYTES`` of projections, only buffers for a chunk of rows are needed, at most about 140
+gradients and at most ``STORED_BYTES`` of projections, only buffers for a chunk of rows are needed, at most about 300
 MB for any N. There are no atomics, so results do not vary between runs.
 
 Letters: N nodes, D channels, H heads, K rank, C = K rounded up to 8 columns of a product, B columns of a map.
@@ -180,7 +180,8 @@ def _backward_in_place(dx: Tensor, saved: _Saved, totals: Tensor, eps: float) ->
     saved.reduce_gradient(maps, 0, n, parts, add=False)
     factors = saved.factors(totals, launch_column_sum(parts), eps)
     bias_parts = _parts(x, saved.heads, "gradient_maps", 4 * columns)
-    step = rows_of_chunk(n, width * saved.dtype.itemsize, STORED_BUFFER_BYTES if stored else BUFFER_BYTES)
+    widest = width if x.dtype == saved.dtype else x.size(1)  # a chunk of x is converted, too
+    step = rows_of_chunk(n, widest * saved.dtype.itemsize, STORED_BUFFER_BYTES if stored else BUFFER_BYTES)
     begin = max(n - step, 0) // 128 * 128  # start of the last chunk
     buffer = rows.new_empty(n - begin, width)
     # From the last chunk to the first, the gradients of a row are written further back, to rows that are not needed
